@@ -1,0 +1,52 @@
+"""See what torch.compile does to your cell: `%load_ext compile_magic`, then `%%compile_explain`.
+
+Loading the extension doesn't import torch: everything else is imported when it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from typing import Any
+
+if TYPE_CHECKING:
+    from compile_magic.errors import CompileBudgetExceeded
+    from compile_magic.explainer import Explainer
+    from compile_magic.explainer import explain
+    from compile_magic.model import ExplainReport
+
+__version__ = "0.1.0"
+
+__all__ = ["CompileBudgetExceeded", "ExplainReport", "Explainer", "explain"]
+
+_HOMES = {
+    "CompileBudgetExceeded": "errors",
+    "ExplainReport": "model",
+    "Explainer": "explainer",
+    "explain": "explainer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted((*globals(), *__all__))
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Register the magics with an IPython shell. Called by `%load_ext compile_magic`."""
+    from compile_magic import magics
+
+    magics.load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take the magics, hooks and events off again. Called by `%unload_ext compile_magic`."""
+    from compile_magic import magics
+
+    magics.unload(shell)

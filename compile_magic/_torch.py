@@ -1,0 +1,411 @@
+"""Every private torch name that compile_magic uses, looked up by feature and never by version number.
+
+Tried on torch 2.13.0 (CPU). Each look-up gives a neutral value where the name is missing, so that a torch that moved
+something costs a note in the report and not the cell. What torch means by these names, version by version, is in
+`docs/how-it-counts.md`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import json
+import logging
+import warnings
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import torch
+
+TRACE_LOGGER = "torch.__trace"
+
+# Sent tens to hundreds of times a frame and read by none of our parsers.
+DROPPED_KINDS = frozenset(
+    {"chromium_event", "str", "describe_tensor", "describe_storage", "describe_source", "dump_file", "link"}
+)
+
+
+@functools.cache
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def find(module: str, path: str, default: Any = None) -> Any:
+    """Return what is at a dotted path inside a module now, or `default`."""
+    found = _module(module)
+    for part in path.split("."):
+        found = getattr(found, part, default)
+    return found
+
+
+def preload() -> None:
+    """Import what the first compile would import, so that its warnings and log levels don't land in the user's cell."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in (
+            "torch._dynamo",
+            "torch._dynamo.convert_frame",
+            "torch._dynamo.pgo",
+            "torch._functorch.aot_autograd",
+        ):
+            _module(name)
+
+
+def torch_root() -> str:
+    """Return the folder that torch is installed in."""
+    return str(Path(torch.__file__).parent)
+
+
+# --- what torch says -------------------------------------------------------------------------------------------------
+
+
+def listen(handler: logging.Handler) -> Callable[[], None]:
+    """Put `handler` first on torch's structured trace and return the function that takes it off again.
+
+    First, because without TORCH_TRACE torch's own lazy handler removes itself while the first record is handed
+    round, and the handler after it would miss that record.
+    """
+    logger = logging.getLogger(TRACE_LOGGER)
+    logger.handlers.insert(0, handler)
+    return lambda: logger.removeHandler(handler)
+
+
+def hears_nothing() -> bool:
+    """Return whether `logging.disable` keeps torch from sending trace records at all (before torch 2.13)."""
+    return not logging.getLogger(TRACE_LOGGER).isEnabledFor(logging.DEBUG)
+
+
+def read_metadata(record: logging.LogRecord) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
+    """Split a trace record into its kind, its own data and the envelope; None for kinds that nobody reads."""
+    metadata: dict[str, Any] = dict(getattr(record, "metadata", None) or {})
+    if not metadata:
+        return None
+    kind = next(iter(metadata))
+    data = metadata.pop(kind)
+    if kind in DROPPED_KINDS:
+        return None
+    data = data if isinstance(data, dict) else {"value": data}
+    if kind == "artifact":
+        kind = str(data.get("name", "artifact"))
+    return (kind, _with_file_names(data), metadata) if not kind.endswith("BYTECODE") else None
+
+
+def _with_file_names(data: dict[str, Any]) -> dict[str, Any]:
+    # Trace records name files by a number, and the record that says which is sent once a process.
+    stack = data.get("stack")
+    if not isinstance(stack, list):
+        return data
+    names = {number: name for name, number in find("torch._logging.structured", "INTERN_TABLE", {}).items()}
+    return {**data, "stack": [{**f, "filename": names.get(f.get("filename"), f.get("filename"))} for f in stack]}
+
+
+def compile_id() -> str:
+    """Return torch's id of the compile that runs now ("0/0"), or ""."""
+    current = find("torch._guards", "CompileContext.current_compile_id", lambda: None)()
+    return str(current) if current is not None else ""
+
+
+def backend_names() -> list[str]:
+    """Return the names that `torch.compile(backend=...)` takes."""
+    registered: list[str] = list(torch.compiler.list_backends(exclude_tags=()))
+    return registered
+
+
+def backend_function(name: str) -> Callable[..., Any]:
+    """Return the compiler function registered as `name`.
+
+    Raises:
+        KeyError: there is no backend of that name.
+    """
+    if name not in backend_names():
+        raise KeyError(name)
+    function: Callable[..., Any] = find("torch._dynamo.backends.registry", "lookup_backend")(name)
+    return function
+
+
+def is_compile_error(error: BaseException) -> bool:
+    """Return whether Dynamo or a backend raised this, rather than the user's code."""
+    return isinstance(error, find("torch._dynamo.exc", "TorchDynamoException", ()))
+
+
+# --- what is compiled ------------------------------------------------------------------------------------------------
+
+
+def compiled_original(candidate: Any) -> Any:
+    """Return the callable that `candidate` is the compiled form of, or None if it isn't compiled."""
+    if isinstance(candidate, torch.nn.Module) and "_orig_mod" in getattr(candidate, "_modules", {}):
+        return candidate._modules["_orig_mod"]
+    if isinstance(candidate, torch.nn.Module):
+        return candidate if getattr(candidate, "_compiled_call_impl", None) is not None else None
+    owner = getattr(candidate, "__dict__", None) or {}
+    return owner.get("_torchdynamo_orig_callable")
+
+
+def is_disabled(candidate: Any) -> bool:
+    """Return whether `torch.compiler.disable` made this callable."""
+    return bool((getattr(candidate, "__dict__", None) or {}).get("_torchdynamo_disable", False))
+
+
+def inline_as(wrapper: Any, original: Any) -> None:
+    """Tell Dynamo to trace `original` where compiled code calls `wrapper`."""
+    wrapper._torchdynamo_inline = original
+
+
+def compile_in_place(module: torch.nn.Module, explained: Callable[..., Any]) -> Callable[[], None]:
+    """Make `module(...)` call `explained`, as after `module.compile()`, and return the function that undoes it.
+
+    `explained` runs `torch.compile(module)`, which itself calls the module: for that time the module is as it was.
+    `module.compile()` would not do: with a container of torch's own, such as nn.Sequential, it compiles nothing at all
+    (torch 2.13).
+    """
+    own, name = vars(module), "_compiled_call_impl"
+    had, before = name in own, own.get(name)
+
+    def undo() -> None:
+        if own.get(name) is call:
+            own.pop(name)
+            own.update({name: before} if had else {})
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        undo()
+        try:
+            return explained(*args, **kwargs)
+        finally:
+            own[name] = call
+
+    own[name] = call
+    return undo
+
+
+def has_pre_hooks(module: torch.nn.Module) -> bool:
+    """Return whether something runs before the forward of a module."""
+    return bool(module._forward_pre_hooks)
+
+
+def call_impl(module: torch.nn.Module) -> Callable[..., Any]:
+    """Return what `module.compile()` compiles: the call with hooks, without a look at whether it is compiled."""
+    impl: Callable[..., Any] = module._call_impl
+    return impl
+
+
+def stance() -> str:
+    """Return the stance set by `torch.compiler.set_stance`, "default" if none is."""
+    return str(find("torch._dynamo.eval_frame", "_stance.stance", "default"))
+
+
+def recompile_limit() -> int | None:
+    """Return the number of compiled versions of one function that torch allows."""
+    limit = find("torch._dynamo.config", "recompile_limit")
+    return int(limit) if limit is not None else None
+
+
+def entries(code: CodeType) -> list[Any]:
+    """Return the live cache entries of a code object."""
+    found: list[Any] = find("torch._dynamo.eval_frame", "_debug_get_cache_entry_list", lambda _: [])(code)
+    return found
+
+
+def entry_backend(entry: Any) -> Any:
+    """Return the backend object that a cache entry was compiled with, None where torch doesn't tell (before 2.11)."""
+    backend = getattr(entry, "backend", None)
+    return find("torch._dynamo.eval_frame", "innermost_backend", lambda b: b)(getattr(backend, "compiler_fn", backend))
+
+
+def live_guards(code: CodeType) -> list[tuple[str, str]]:
+    """Return (compile id, guard text) of each live cache entry of a code object."""
+    return [(str(getattr(e, "compile_id", "")), str(e.guard_manager)) for e in entries(code)]
+
+
+def seen_codes(start: int = 0) -> list[CodeType]:
+    """Return the code objects that Dynamo has been asked to convert since it knew `start` of them."""
+    seen = find("torch._dynamo.convert_frame", "input_codes.seen", [])
+    return [code for code in (reference() for reference in seen[start:]) if code is not None]
+
+
+def seen_count() -> int:
+    """Return how many code objects Dynamo has been asked to convert."""
+    return len(find("torch._dynamo.convert_frame", "input_codes.seen", []))
+
+
+def can_isolate() -> bool:
+    """Return whether `torch.compile(isolate_recompiles=True)` exists (torch 2.13 and newer)."""
+    return "isolate_recompiles" in inspect.signature(torch.compile).parameters
+
+
+# --- what compiling leaves behind ------------------------------------------------------------------------------------
+
+
+Tallies = tuple[dict[str, dict[str, int]], int, frozenset[str]]
+
+
+class ProcessState:
+    """Dynamo's process-wide tallies and its memory of dynamic shapes, exchanged for others and put back.
+
+    PGO state is keyed by file, line and name of a function, so without this a first compile by the user would turn
+    dynamic after an explain with another size.
+    """
+
+    def __init__(self) -> None:
+        self._pgo = importlib.import_module("torch._dynamo.pgo")
+        self._utils = importlib.import_module("torch._dynamo.utils")
+
+    def shapes(self) -> tuple[Any, set[str]]:
+        """Return the memory of dynamic shapes: states by function, and the sources known to be dynamic."""
+        return getattr(self._pgo, "_CODE_STATE", None), getattr(self._pgo, "_KNOWN_DYNAMIC_SOURCES", set())
+
+    def set_shapes(self, shapes: tuple[Any, set[str]]) -> None:
+        """Make Dynamo use this memory of dynamic shapes."""
+        for name, value in zip(("_CODE_STATE", "_KNOWN_DYNAMIC_SOURCES"), shapes, strict=True):
+            if hasattr(self._pgo, name):
+                setattr(self._pgo, name, value)
+
+    def tallies(self) -> Tallies:
+        """Return torch's counters, how many break reasons it remembers, and what it warns about only once."""
+        counters = {name: dict(counter) for name, counter in self._utils.counters.items()}
+        warned = frozenset(getattr(self._utils, "warn_once_cache", ()))
+        return counters, len(getattr(self._utils, "graph_break_reasons", ())), warned
+
+    def set_tallies(self, tallies: Tallies) -> None:
+        """Put torch's counters back. They are changed in place: other torch modules hold them by name."""
+        counters, reasons = self._utils.counters, getattr(self._utils, "graph_break_reasons", [])
+        for name in list(counters):
+            kept = tallies[0].get(name)
+            if kept is None:
+                del counters[name]
+            elif counters[name] != kept:
+                counters[name].clear()
+                counters[name].update(kept)
+        del reasons[tallies[1] :]
+        warned: set[str] = getattr(self._utils, "warn_once_cache", set())
+        warned.intersection_update(tallies[2])
+
+
+def suppress_errors(value: bool) -> bool:  # noqa: FBT001 - it is a setting
+    """Set whether Dynamo runs a frame in eager when compiling it fails, and return what was set."""
+    config = _module("torch._dynamo.config")
+    before = bool(getattr(config, "suppress_errors", False))
+    config.suppress_errors = value
+    return before
+
+
+def frame_count() -> int:
+    """Return the id that the next frame to be compiled gets."""
+    return int(find("torch._dynamo.convert_frame", "FRAME_COUNTER", 0))
+
+
+def forget_frames(first: int, past: int, *, rewind: bool) -> None:
+    """Drop the compile counts of frames `first` to `past`, and give their ids out again if `rewind`."""
+    module = importlib.import_module("torch._dynamo.convert_frame")
+    counts = getattr(module, "FRAME_COMPILE_COUNTER", {})
+    for frame in [frame for frame in counts if isinstance(frame, int) and first <= frame < past]:
+        del counts[frame]
+    if rewind and hasattr(module, "FRAME_COUNTER"):
+        vars(module)["FRAME_COUNTER"] = first
+
+
+_TABLES_BY_CODE = (
+    ("torch._dynamo.resume_execution", "ContinueExecutionCache.cache"),
+    ("torch._dynamo.resume_execution", "ContinueExecutionCache.generated_code_metadata"),
+    ("torch._dynamo.utils", "guard_failures"),
+    ("torch._dynamo.eval_frame", "always_optimize_code_objects"),
+)
+
+
+def forget_code(code: CodeType) -> None:
+    """Drop the cache entries of a code object, the mark that it is skipped, and its resume functions."""
+    find("torch._dynamo.eval_frame", "reset_code", lambda _: None)(code)
+    for module, table in _TABLES_BY_CODE:
+        _drop(find(module, table), code)
+
+
+def forget_seen(codes: list[CodeType]) -> None:
+    """Take code objects off the list of those that Dynamo was asked to convert, which only grows otherwise."""
+    tracker = find("torch._dynamo.convert_frame", "input_codes")
+    if tracker is None:
+        return
+    gone = {id(code) for code in codes}
+    tracker.seen[:] = [reference for reference in tracker.seen if id(reference()) not in gone]
+    tracker.seen_ids -= gone
+
+
+def _drop(table: Any, code: CodeType) -> None:
+    if isinstance(table, dict):
+        table.pop(code, None)
+    elif table is not None:
+        table.values.pop(id(code), None)
+        table.refs.pop(id(code), None)
+
+
+def forget_backend(backend: object) -> None:
+    """Let go of a backend that torch keeps for its next reset."""
+    kept: dict[int, Any] = find("torch._dynamo.eval_frame", "cached_backends", {})
+    for number in [number for number, held in kept.items() if getattr(held, "compiler_fn", held) is backend]:
+        del kept[number]
+
+
+def forget_names(codes: list[CodeType]) -> None:
+    """Remove the names that compiles of `codes` own in the user's namespaces.
+
+    torch removes them when a compiled code object is freed, but one with a break in it never is.
+    """
+    manager = find("torch._dynamo.utils", "CleanupManager.instance")
+    for output in _outputs_of(codes) if manager is not None else ():
+        for hook in manager.values.get(id(output), ()):
+            hook.scope.pop(hook.name, None)
+            type(manager).count -= 1
+        if id(output) in manager.values:
+            manager.values[id(output)] = []
+
+
+def forget_stray_names(namespace: dict[str, Any], before: frozenset[str]) -> None:
+    """Remove the names that Dynamo has put into a namespace since `before` and that no compiled code owns.
+
+    A name with an owner has to stay: torch complains when it wants to remove it and it is gone.
+    """
+    manager = find("torch._dynamo.utils", "CleanupManager.instance")
+    hooks = [hook for hooks in manager.values.values() for hook in hooks] if manager is not None else []
+    owned = {hook.name for hook in hooks if hook.scope is namespace}
+    for name in dynamo_names(namespace) - before - owned:
+        namespace.pop(name, None)
+
+
+def _outputs_of(codes: list[CodeType]) -> Iterator[CodeType]:
+    originals, wanted = find("torch._dynamo.utils", "orig_code_map"), {id(code) for code in codes}
+    for number, reference in list(getattr(originals, "refs", {}).items()):
+        output = reference()
+        if output is not None and id(originals.values.get(number)) in wanted:
+            yield output
+
+
+def dynamo_names(namespace: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names in a namespace that Dynamo put there."""
+    prefixes = ("__compiled_fn_", "__resume_at_", "__builtins_dict__", "__import_torch", "__import_")
+    return frozenset(name for name in list(namespace) if name.startswith(prefixes) and name != "__import__")
+
+
+def log_handlers() -> list[logging.Handler]:
+    """Return the handlers that torch itself has put on its loggers."""
+    known = logging.root.manager.loggerDict.items()
+    loggers = [logger for name, logger in known if name.startswith("torch") and isinstance(logger, logging.Logger)]
+    handlers = {id(handler): handler for logger in loggers for handler in logger.handlers}
+    is_torchs = find("torch._logging._internal", "_is_torch_handler", lambda _: False)
+    return [handler for handler in handlers.values() if is_torchs(handler)]
+
+
+def gb_registry() -> dict[str, str]:
+    """Return {text of a graph break's first line: id} of the installed torch, {} if it ships no registry."""
+    path = Path(torch_root(), "_dynamo", "graph_break_registry.json")
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(entry.get("Gb_type", "")): number for number, history in table.items() for entry in history}

@@ -1,0 +1,159 @@
+"""Listen to torch while a cell runs: records in order, nothing interpreted."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from compile_magic import _torch
+from compile_magic.trace import Record
+
+
+class Recorder:
+    """Collects what torch's structured trace, its warnings and our counting backend say, in the order they say it.
+
+    `call` is the number of the intercepted call that runs on this thread, None outside of one: a record made then
+    belongs to code that the user compiled.
+    """
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+        self._lock = threading.Lock()
+        self._local = threading.local()
+        self._epoch = 0
+        self._started: set[str] = set()
+        self._stop: Callable[[], None] | None = None
+        self.compiles_outside = 0
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._stop = _torch.listen(_TraceHandler(self))
+
+    def stop(self) -> None:
+        """Stop listening; a second call does nothing."""
+        stop, self._stop = self._stop, None
+        if stop is not None:
+            stop()
+
+    @property
+    def call(self) -> int | None:
+        """The number of the intercepted call that this thread is in."""
+        number: int | None = getattr(self._local, "call", None)
+        return number
+
+    def enter(self, number: int, target: str) -> None:
+        """Begin the intercepted call `number` of `target` on this thread. It is recorded once something is said in it."""
+        self._local.call, self._local.target = number, target
+
+    def leave(self) -> None:
+        """End the intercepted call of this thread."""
+        self._local.call, self._local.target = None, None
+
+    def records(self) -> tuple[Record, ...]:
+        """Return what was recorded so far."""
+        with self._lock:
+            return tuple(self._records)
+
+    def since(self, start: int) -> tuple[Record, ...]:
+        """Return what was recorded after the first `start` records."""
+        with self._lock:
+            return tuple(self._records[start:])
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add(
+        self, kind: str, *, compile_id: str = "", data: dict[str, Any] | None = None, payload: str | None = None
+    ) -> None:
+        """Record something of our own."""
+        self._append(
+            Record(kind=kind, compile_id=compile_id, data=data or {}, payload=payload), logging.makeLogRecord({})
+        )
+
+    def add_log(self, source: str, text: str) -> None:
+        """Record a remark of torch's that we keep from being printed. `source` is its logger or warning category."""
+        self.add("log", data={"source": source}, payload=text)
+
+    def add_trace(self, record: logging.LogRecord) -> None:
+        """Record one record of torch's structured trace."""
+        read = _torch.read_metadata(record)
+        if read is None:
+            return
+        kind, data, envelope = read
+        compile_id = _compile_id(envelope)
+        payload = getattr(record, "payload", None)
+        attempt = int(envelope.get("attempt") or 0)
+        self._append(Record(kind=kind, compile_id=compile_id, attempt=attempt, data=data, payload=payload), record)
+
+    def _append(self, record: Record, source: logging.LogRecord) -> None:
+        target, self._local.target = getattr(self._local, "target", None), None
+        with self._lock:
+            if target is not None:
+                self._store(Record(kind="enter", data={"target": target}), source)
+            self._count(record)
+            self._store(record, source)
+
+    def _store(self, record: Record, source: logging.LogRecord) -> None:
+        thread = threading.current_thread().name
+        told = dataclasses.replace(record, epoch=self._epoch, call=self.call, thread=thread, time=source.created)
+        self._records.append(told)
+
+    def _count(self, record: Record) -> None:
+        if record.kind != "dynamo_start":
+            return
+        if record.attempt == 0:
+            # torch._dynamo.reset() starts compile ids anew; an id that starts twice can only mean that.
+            if record.compile_id in self._started:
+                self._epoch += 1
+                self._started.clear()
+            self._started.add(record.compile_id)
+        self.compiles_outside += self.call is None
+
+
+def _compile_id(envelope: dict[str, Any]) -> str:
+    frame, version = envelope.get("frame_id"), envelope.get("frame_compile_id")
+    if frame is None:
+        return ""
+    prefix = envelope.get("compiled_autograd_id")
+    return f"{frame}/{version}" if prefix is None else f"!{prefix}/{frame}/{version}"
+
+
+class _TraceHandler(logging.Handler):
+    """Stores, and never raises: an exception here would break the user's compile."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(level=logging.DEBUG)
+        self._recorder = recorder
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Store the record."""
+        try:
+            self._recorder.add_trace(record)
+        except Exception as error:  # noqa: BLE001 - see the class
+            self._recorder.add("unreadable", payload=f"{type(error).__name__}: {error}")
+        return True
+
+
+class CountingBackend:
+    """A backend that counts the graphs and ops handed to it and leaves the compiling to `name`."""
+
+    def __init__(self, name: str, recorder: Recorder) -> None:
+        self._name = name
+        self._compile = _torch.backend_function(name)
+        self._recorder = recorder
+        self.compiler_name = name
+
+    def __call__(self, graph_module: Any, example_inputs: list[Any], **options: Any) -> Any:
+        ops: dict[str, int] = {}
+        for node in graph_module.graph.nodes:
+            if node.op.startswith("call"):
+                ops[_op_name(node.target)] = ops.get(_op_name(node.target), 0) + 1
+        self._recorder.add("backend_graph", compile_id=_torch.compile_id(), data={"ops": ops})
+        return self._compile(graph_module, example_inputs, **options)
+
+
+def _op_name(target: Any) -> str:
+    return target if isinstance(target, str) else str(getattr(target, "__name__", target))

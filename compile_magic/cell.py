@@ -1,0 +1,289 @@
+"""Run a cell as IPython runs it, with a session around it.
+
+Two ways in. A cell typed with the magic on its first line: an input transformer puts one call in the place of that
+line, IPython runs the cell by itself, and an event after the cell ends the session. And the magic called as a magic,
+where the body is run here, under the name and the line numbers of the cell that it stands in.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
+
+from IPython.core.error import UsageError
+
+from compile_magic import plan as plans
+from compile_magic.body import cell_frame
+from compile_magic.body import ends_with_semicolon
+from compile_magic.body import run_statements
+from compile_magic.cellfunction import CannotWrapError
+from compile_magic.cellfunction import needs_event_loop
+from compile_magic.cellnames import CellNames
+from compile_magic.plan import HOOKS
+from compile_magic.tb_hook import CleanTracebacks
+
+if TYPE_CHECKING:
+    from compile_magic.session import CellOptions
+    from compile_magic.session import Session
+    from compile_magic.trace import Capture
+
+MAGIC = "compile_explain"
+
+# Where an entry of linecache holds the lines of its file.
+_LINES = 2
+
+_EVENTS = ("pre_execute", "pre_run_cell", "post_execute", "post_run_cell")
+
+
+class CellRunner:
+    """Keeps at most one session, and the shell's hooks that it needs.
+
+    Args:
+        shell: the IPython shell.
+        read_options: turns the line of the magic into options; raises UsageError.
+        show: called with the options and the capture after a cell; may raise what the cell shall end with.
+    """
+
+    def __init__(
+        self, shell: Any, read_options: Callable[[str], CellOptions], show: Callable[[CellOptions, Capture], None]
+    ) -> None:
+        self._shell = shell
+        self._read_options = read_options
+        self._show = show
+        self._session: Session | None = None
+        self._body: list[ast.stmt] | None = None
+        self._plan: plans.Plan | None = None
+        self._problem: UsageError | None = None
+        # The cells that are running, outermost first: what IPython says of each, None for one that it runs silently.
+        self._running: list[Any] = []
+        self._owner: Any = None
+        self._depth: int | None = None
+        self._tracebacks = CleanTracebacks(shell)
+
+    # --- the shell's hooks -------------------------------------------------------------------------------------------
+
+    def register(self) -> None:
+        """Put the hooks into the shell."""
+        self._shell.input_transformers_cleanup.append(replace_magic_line)
+        self._shell.ast_transformers.append(self)
+        for name in _EVENTS:
+            self._shell.events.register(name, getattr(self, name))
+        setattr(builtins, plans.BEGIN, self.begin)
+
+    def unregister(self) -> None:
+        """Take the hooks out again."""
+        self._abandon()
+        for name in _EVENTS:
+            self._shell.events.unregister(name, getattr(self, name))
+        for hooks, hook in (
+            (self._shell.input_transformers_cleanup, replace_magic_line),
+            (self._shell.ast_transformers, self),
+        ):
+            if hook in hooks:
+                hooks.remove(hook)
+        vars(builtins).pop(plans.BEGIN, None)
+
+    def pre_execute(self) -> None:
+        """Note that a cell starts. A session that has outlived its cell is dropped."""
+        if self._session is not None and not self._running:
+            self._abandon()
+        self._running.append(None)
+
+    def pre_run_cell(self, info: Any) -> None:
+        """Remember the cell that starts."""
+        if self._running:
+            self._running[-1] = info
+
+    def post_run_cell(self, result: Any) -> None:
+        """End the session of the cell that has ended, and show its report."""
+        if self._session is None or self._owner is None or getattr(result, "info", None) is not self._owner:
+            return
+        try:
+            self._end(result.error_before_exec or result.error_in_exec)
+        except Exception as error:  # noqa: BLE001 - it becomes the cell's own error
+            result.error_in_exec = result.error_in_exec or error
+            self._shell.showtraceback((type(error), error, None))
+
+    def post_execute(self) -> None:
+        """Note that a cell has ended. Cells of `%run notebook.ipynb` have no other event to end their session with."""
+        if self._running:
+            self._running.pop()
+        if self._session is not None and self._depth is not None and len(self._running) < self._depth:
+            self._end(None)
+
+    def _abandon(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.finish(None, lambda _: None)
+        self._unhook()
+
+    # --- a typed cell ------------------------------------------------------------------------------------------------
+
+    def visit(self, tree: ast.Module) -> ast.Module:
+        """Rewrite the tree of a cell that is to be explained. IPython calls this for each cell before it runs."""
+        try:
+            return self._rewrite(tree)
+        except Exception as error:  # noqa: BLE001 - IPython would throw the transformer away
+            self._problem = UsageError(f"compile_explain could not read the cell: {type(error).__name__}: {error}")
+            return tree
+
+    def _rewrite(self, tree: ast.Module) -> ast.Module:
+        line = _begin_line(tree)
+        if line is not None and self._session is None:
+            tree.body[1:] = self._planned(tree.body[1:], line)
+        elif line is None and self._session is not None and self._session.mode == "calls":
+            tree.body = plans.apply(plans.Plan("calls"), tree.body, self._shell.user_ns)
+        return tree
+
+    def _planned(self, body: list[ast.stmt], line: str) -> list[ast.stmt]:
+        self._problem, self._plan = None, None
+        try:
+            options = self._read_options(line)
+            found = plans.plan(body, self._shell.user_ns, cell=options.cell, named=bool(options.targets))
+            result = plans.apply(found, body, self._shell.user_ns, options.targets)
+        except (UsageError, CannotWrapError) as error:
+            self._problem = UsageError(str(error))
+            return body
+        self._plan = found
+        return result
+
+    def begin(self, line: str) -> None:
+        """Start the session of the cell that is running. The first line of a typed cell calls this.
+
+        Raises:
+            UsageError: an option or a target is wrong, or a session is running.
+        """
+        problem, self._problem = self._problem, None
+        options = self._read_options(line)
+        if problem is not None:
+            raise problem
+        self._start(options, self._plan or plans.Plan("calls"))
+        self._owner = self._running[-1] if self._running else None
+        self._depth = len(self._running) if self._owner is None else None
+        self._tracebacks.start()
+        self._comment_out_magic_line(line)
+
+    def _comment_out_magic_line(self, line: str) -> None:
+        # A traceback that quotes the first line shall show what the user wrote there.
+        frame = cell_frame(self._shell.user_ns)
+        file = frame.f_code.co_filename if frame is not None else ""
+        entry: Any = linecache.cache.get(file)
+        if entry is not None and len(entry) > _LINES:
+            shown = [f"# %%{MAGIC} {line}".rstrip() + "\n" if plans.BEGIN in text else text for text in entry[_LINES]]
+            linecache.cache[file] = (*entry[:_LINES], shown, *entry[_LINES + 1 :])
+
+    def _start(self, options: CellOptions, found: plans.Plan) -> None:
+        from compile_magic.session import Session
+
+        if self._session is not None:
+            raise UsageError(f"{MAGIC} is running in this cell already: one for a cell is enough")
+        try:
+            session = Session(options, found, self._shell.user_ns)
+            session.begin()
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        self._session = session
+        vars(builtins).update(session.hooks())
+
+    def _unhook(self) -> None:
+        self._owner = self._depth = None
+        self._tracebacks.stop()
+        for name in HOOKS:
+            vars(builtins).pop(name, None)
+
+    def _end(self, error: BaseException | None) -> None:
+        session, self._session = self._session, None
+        if session is None:
+            return
+        try:
+            capture = session.finish(error, CellNames(self._shell).cell_of)
+        finally:
+            self._unhook()
+        self._show(session.options, capture)
+
+    # --- called as a magic -------------------------------------------------------------------------------------------
+
+    def run(self, line: str, body: str, *, single: bool = False) -> Any:
+        """Run the body of a magic that was called as one, and return the value of its last expression.
+
+        Raises:
+            UsageError: an option or a target is wrong, the body needs an event loop, or a session is running.
+        """
+        __tracebackhide__ = True
+        options = self._read_options(line)
+        name, tree = self._parse(f"%%{MAGIC} {line}".rstrip(), body, single=single)
+        found = plans.plan(tree.body, self._shell.user_ns, cell=options.cell, named=bool(options.targets))
+        try:
+            statements = plans.apply(found, tree.body, self._shell.user_ns, options.targets)
+        except CannotWrapError as error:
+            raise UsageError(str(error)) from None
+        self._start(options, found)
+        return self._execute(ast.Module(statements, []), name, silent=ends_with_semicolon(body))
+
+    def _parse(self, head: str, body: str, *, single: bool) -> tuple[str, ast.Module]:
+        frame = cell_frame(self._shell.user_ns)
+        source = self._shell.transform_cell(body)
+        if single and frame is not None:
+            name, padding = frame.f_code.co_filename, frame.f_lineno - 1
+        else:
+            number = len(self._shell.history_manager.input_hist_parsed) - 1
+            name, padding = self._shell.compile.cache(f"# {head}\n{source}", number, raw_code=f"{head}\n{body}"), 1
+        try:
+            tree = self._shell.compile.ast_parse("\n" * padding + source, filename=name)
+        except SyntaxError as error:
+            raise error.with_traceback(None) from None
+        if needs_event_loop(tree):
+            raise UsageError(f"top-level await works where %%{MAGIC} is the first line of a typed cell")
+        parsed: ast.Module = self._shell.transform_ast(tree)
+        return name, parsed
+
+    def _execute(self, tree: ast.Module, name: str, *, silent: bool) -> Any:
+        __tracebackhide__ = True
+        from compile_magic.tracebacks import clean
+
+        error: BaseException | None = None
+        try:
+            value = run_statements(tree, name, self._shell)
+        except BaseException as raised:
+            error = clean(raised)
+            raise
+        finally:
+            self._end_after(error)
+        return None if silent else value
+
+    def _end_after(self, error: BaseException | None) -> None:
+        try:
+            self._end(error)
+        except Exception:
+            # A budget that is exceeded must not hide the cell's own error.
+            if error is None:
+                raise
+
+
+def replace_magic_line(lines: Sequence[str]) -> list[str]:
+    """Replace the magic's line by one call, so that IPython runs the rest of the cell by itself.
+
+    IPython transforms a cell several times, also to complete it: this has no effect but its result.
+    """
+    result = list(lines)
+    for number, text in enumerate(lines):
+        if not text.strip():
+            continue
+        word, _, rest = text.strip().partition(" ")
+        if word == f"%%{MAGIC}" and any(line.strip() for line in lines[number + 1 :]):
+            result[number] = f"{plans.BEGIN}({rest.strip()!r})\n"
+        break
+    return result
+
+
+def _begin_line(tree: ast.Module) -> str | None:
+    first = tree.body[0] if tree.body else None
+    call = first.value if isinstance(first, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != plans.BEGIN:
+        return None
+    return str(call.args[0].value) if isinstance(call.args[0], ast.Constant) else None

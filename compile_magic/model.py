@@ -1,0 +1,297 @@
+"""The report types: frozen values in torch's own words, without tensors and without user objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from compile_magic.errors import CompileBudgetExceeded
+from compile_magic.serial import from_plain
+from compile_magic.serial import to_plain
+
+
+@dataclass(frozen=True)
+class Location:
+    """A line of source. `line` is what the editor's gutter shows, `cell` the execution count of a notebook cell."""
+
+    file: str
+    line: int
+    cell: int | None = None
+    code: str = ""
+    function: str = ""
+
+    def __str__(self) -> str:
+        if self.cell is not None:
+            return f"Cell In[{self.cell}], line {self.line}"
+        return f"{Path(self.file).name}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A callable of the cell and what was done with it.
+
+    `how` is "compiled" (we compiled it), "observed" (it was compiled already, we only listened) or "eager"
+    (left alone, `why` says so).
+    """
+
+    name: str
+    how: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class SourceLines:
+    """The user's own lines around the findings, numbered as the editor numbers them."""
+
+    file: str
+    first_line: int
+    lines: tuple[str, ...]
+    cell: int | None = None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """An FX graph with at least one op that Dynamo handed to a backend. An op is a call node of any kind."""
+
+    compile_id: str
+    function: str
+    location: Location
+    op_count: int
+    ops: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, str] = field(default_factory=dict)
+    code: str = ""
+    after_break: bool = False
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A change that would remove a finding. `status`: "verified", "failed" or "not tried"."""
+
+    title: str
+    kind: str
+    snippet: str = ""
+    status: str = "not tried"
+    before: Mapping[str, int] = field(default_factory=dict)
+    after: Mapping[str, int] = field(default_factory=dict)
+    outputs_equal: bool | None = None
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """A break site: one user location and kind. `count` is how often torch recorded it.
+
+    `owner` says whose line it is: "your code", "library" or "compiler". `stack` runs from the cell to the
+    innermost frame. `cost` is a lower bound in seconds a call, None where it was not measured.
+    """
+
+    location: Location
+    function: str
+    kind: str
+    reason: str = ""
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    gb_id: str = ""
+    url: str = ""
+    stack: tuple[Location, ...] = ()
+    count: int = 1
+    in_loop: bool = False
+    skipped: bool = False
+    owner: str = "your code"
+    cost: float | None = None
+    fix: Fix | None = None
+    raw: str = ""
+
+
+@dataclass(frozen=True)
+class SkippedFrame:
+    """A function that ran wholly in eager although it was to be compiled."""
+
+    function: str
+    location: Location
+    reason: str
+    cause: GraphBreak | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition that is checked before a compiled frame is used again."""
+
+    compile_id: str
+    kind: str
+    source: str
+    expression: str
+    location: Location | None = None
+    words: str = ""
+    internal: bool = False
+
+
+@dataclass(frozen=True)
+class FailedGuard:
+    """The guard of one cache entry (`entry`, a compile id) that didn't hold, with what it expected and found."""
+
+    entry: str
+    expression: str
+    source: str = ""
+    expected: str = ""
+    actual: str = ""
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class Recompile:
+    """A further compile of a function that had a valid entry; resume functions share the cause of their frame."""
+
+    compile_id: str
+    function: str
+    location: Location
+    failed: tuple[FailedGuard, ...] = ()
+    cause: str = "unknown"
+    words: str = ""
+    count: int = 1
+    fix: Fix | None = None
+    raw: str = ""
+
+
+@dataclass(frozen=True)
+class LimitHit:
+    """A compile refused at the recompile limit: from there on the function is silently eager."""
+
+    function: str
+    location: Location
+    limit: int | None
+    reason: str = ""
+    failed: tuple[FailedGuard, ...] = ()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A compile that failed with an error. `ran_eager`: the call was then made in eager, so that the cell ended well."""
+
+    function: str
+    location: Location
+    kind: str
+    reason: str
+    hints: tuple[str, ...] = ()
+    ran_eager: bool = False
+    raw: str = ""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Trace records of one kind that could not be read, with the reason of the first."""
+
+    kind: str
+    count: int
+    why: str
+
+
+@dataclass(frozen=True)
+class ExplainReport:
+    """What torch.compile made of a cell or a call. All times are in seconds.
+
+    `mode` is "calls", "named", "cell" or "observed"; `backward_graphs` are those that AOTAutograd made of the
+    graphs; `phases` are wall times by torch's own names, not disjoint: "dynamo" is the whole of a frame.
+    """
+
+    mode: str
+    targets: tuple[Target, ...]
+    backend: str
+    graph_count: int = 0
+    graph_break_count: int = 0
+    op_count: int = 0
+    recompile_count: int = 0
+    skipped_frame_count: int = 0
+    limit_hit_count: int = 0
+    graphs: tuple[Graph, ...] = ()
+    breaks: tuple[GraphBreak, ...] = ()
+    skipped_frames: tuple[SkippedFrame, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    limit_hits: tuple[LimitHit, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    backward_graphs: tuple[Graph, ...] = ()
+    compile_time_s: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    error: str | None = None
+    torch_version: str = ""
+    sources: tuple[SourceLines, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+    def check(
+        self, *, max_breaks: int | None = None, max_recompiles: int | None = None, max_graphs: int | None = None
+    ) -> None:
+        """Raise CompileBudgetExceeded if there are more than the given number of any of these.
+
+        A function left wholly in eager counts as a break: it is the costlier form of one.
+        """
+        found = (
+            ("graph breaks", len(self.breaks) + self._unexplained_skips(), max_breaks),
+            ("recompiles", self.recompile_count + self.limit_hit_count, max_recompiles),
+            ("graphs", self.graph_count, max_graphs),
+        )
+        over = [
+            f"{count} {name}, allowed are {most}" for name, count, most in found if most is not None and count > most
+        ]
+        if over:
+            raise CompileBudgetExceeded("; ".join(over))
+
+    def _unexplained_skips(self) -> int:
+        return sum(frame.cause is None for frame in self.skipped_frames)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as dicts, lists and scalars."""
+        plain: dict[str, Any] = to_plain(self)
+        return plain
+
+    def to_json(self) -> str:
+        """Return the report as JSON; `from_json` loads it again."""
+        return json.dumps(self.to_dict(), indent=1)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> ExplainReport:
+        """Build a report from `to_dict`, also from one with fields that this version doesn't know.
+
+        Raises:
+            ValueError: a field without a default is missing.
+        """
+        return from_plain(cls, plain)
+
+    @classmethod
+    def from_json(cls, text: str) -> ExplainReport:
+        """Build a report from `to_json`."""
+        return cls.from_dict(json.loads(text))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the report to a `.json` or a self-contained `.html` file and return its path.
+
+        Raises:
+            ValueError: the name ends in neither.
+        """
+        path = Path(path)
+        if path.suffix not in (".json", ".html"):
+            raise ValueError(f"can't save a report as {path.name!r}: the name must end in .json or .html")
+        text = self.to_json() if path.suffix == ".json" else _render().page(self)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        bundle: dict[str, str] = _render().mimebundle(self)
+        kept = include or bundle
+        return {mime: text for mime, text in bundle.items() if mime in kept and mime not in (exclude or ())}
+
+    def __str__(self) -> str:
+        text: str = _render().text(self)
+        return text
+
+
+def _render() -> Any:
+    # The one arrow that points forward: a value shows itself in a notebook only if it knows its renderer.
+    from compile_magic import render
+
+    return render

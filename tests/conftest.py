@@ -1,0 +1,45 @@
+"""Guards around every test: whatever hooks process-wide state must have let go of it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from notebook import Notebook
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind() -> Iterator[None]:
+    """No handler of ours stays on torch's trace, and no hook of ours in builtins or warnings."""
+    yield
+    handlers = [h for h in logging.getLogger("torch.__trace").handlers if type(h).__module__.startswith("compile_magic")]
+    hooks = [name for name in vars(sys.modules["builtins"]) if name in ("__compile_magic_call__", "__compile_magic_rebind__")]
+
+    assert handlers == []
+    assert hooks == []
+    assert not getattr(sys.modules["warnings"].showwarning, "__module__", "").startswith("compile_magic")
+
+
+@pytest.fixture
+def notebook() -> Iterator[Notebook]:
+    """A fresh shell with the extension loaded, and with Dynamo as in a new process."""
+    import torch
+
+    torch.compiler.reset()
+    shell = Notebook()
+    yield shell
+    shell.close()
+    torch.compiler.reset()
+
+
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    """Dynamo as in a new process, before and after."""
+    import torch
+
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
