@@ -12,6 +12,7 @@ import importlib
 import inspect
 import json
 import logging
+import re
 import warnings
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -100,11 +101,15 @@ def read_metadata(record: logging.LogRecord) -> tuple[str, dict[str, Any], dict[
 
 def _with_file_names(data: dict[str, Any]) -> dict[str, Any]:
     # Trace records name files by a number, and the record that says which is sent once a process.
-    stack = data.get("stack")
-    if not isinstance(stack, list):
+    stacks = {key: data[key] for key in ("stack", "user_stack") if isinstance(data.get(key), list)}
+    if not stacks:
         return data
     names = {number: name for name, number in find("torch._logging.structured", "INTERN_TABLE", {}).items()}
-    return {**data, "stack": [{**f, "filename": names.get(f.get("filename"), f.get("filename"))} for f in stack]}
+    named = {
+        key: [{**frame, "filename": names.get(frame.get("filename"), frame.get("filename"))} for frame in stack]
+        for key, stack in stacks.items()
+    }
+    return {**data, **named}
 
 
 def compile_id() -> str:
@@ -386,10 +391,15 @@ def _outputs_of(codes: list[CodeType]) -> Iterator[CodeType]:
             yield output
 
 
+_DYNAMO_NAME = re.compile(
+    r"__compiled_fn_\w+|__resume_at_\w+|__builtins_dict__\w+|__import_\w*[^_]|\w*_\d{6,}_c\d+(_\d+)?"
+    r"|__gen_rand_values|__warnings_warn_wrapper"
+)
+
+
 def dynamo_names(namespace: Mapping[str, Any]) -> frozenset[str]:
     """Return the names in a namespace that Dynamo put there."""
-    prefixes = ("__compiled_fn_", "__resume_at_", "__builtins_dict__", "__import_torch", "__import_")
-    return frozenset(name for name in list(namespace) if name.startswith(prefixes) and name != "__import__")
+    return frozenset(name for name in list(namespace) if _DYNAMO_NAME.fullmatch(name))
 
 
 def log_handlers() -> list[logging.Handler]:

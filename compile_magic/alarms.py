@@ -20,6 +20,8 @@ from compile_magic.phrases import sentence
 from compile_magic.phrases import shorten
 
 MOST_OF_A_REASON = 220
+# The cell's own error stands in full above the report; but torch puts the failing guard last in its.
+MOST_OF_AN_ERROR = 480
 
 
 def alarms(report: ExplainReport) -> Alarms | None:
@@ -31,7 +33,7 @@ def alarms(report: ExplainReport) -> Alarms | None:
 
 def _all(report: ExplainReport) -> Iterator[Alarm]:
     if report.error:
-        yield Alarm(sentence(f"The cell ended with an error: {shorten(report.error, MOST_OF_A_REASON)}"))
+        yield Alarm(sentence(f"The cell ended with an error: {shorten(report.error, MOST_OF_AN_ERROR)}"))
     for failure in report.failures:
         yield _failed(failure)
     for frame in report.skipped_frames:
@@ -45,14 +47,17 @@ def _failed(failure: Failure) -> Alarm:
     after = "The call was made in eager." if failure.ran_eager else "The error went to the notebook."
     what = sentence(f"{one_line(failure.kind)}: {reason}" if reason else failure.kind)
     text = f"{named(failure.function)} failed to compile ({failure.location}): {what} {after}"
-    return Alarm(text, advice(failure.hints))
+    return Alarm(text, advice((*failure.advice, *failure.hints)))
 
 
 def _skipped(frame: SkippedFrame, *, explained: bool) -> Alarm:
     """Build the alarm of a skipped frame; a cause that is `explained` further down brings no advice here."""
     times = f" Seen {frame.count} times." if frame.count > 1 else ""
     text = sentence(f"{named(frame.function)} ran wholly in eager: {_why(frame)}") + times
-    return Alarm(text, () if explained or frame.cause is None else advice(frame.cause.hints, frame.cause.fix))
+    return Alarm(
+        text,
+        () if explained or frame.cause is None else advice((*frame.cause.advice, *frame.cause.hints), frame.cause.fix),
+    )
 
 
 def _why(frame: SkippedFrame) -> str:

@@ -16,6 +16,7 @@ from compile_magic.frames import Places
 from compile_magic.frames import as_line
 from compile_magic.frames import folded
 from compile_magic.frames import read_frames
+from compile_magic.hints import advice
 from compile_magic.model import GraphBreak
 from compile_magic.model import Location
 
@@ -151,8 +152,9 @@ def graph_break(text: BreakText, places: Places, compiled: Frame | None) -> Grap
         function=folded(here.name or (compiled.name if compiled else "")),
         kind=told.kind,
         reason=_reason(text),
-        explanation=told.explanation,
+        explanation=told.explanation or told.context,
         hints=told.hints,
+        advice=advice(told.gb_id, text.raw),
         gb_id=told.gb_id,
         url=told.url,
         stack=shown,

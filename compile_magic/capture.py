@@ -45,7 +45,7 @@ class Recorder:
         return number
 
     def enter(self, number: int, target: str) -> None:
-        """Begin the intercepted call `number` of `target` on this thread. It is recorded once something is said in it."""
+        """Begin the intercepted call `number` of `target` on this thread; recorded once something is said in it."""
         self._local.call, self._local.target = number, target
 
     def leave(self) -> None:
@@ -147,6 +147,7 @@ class CountingBackend:
         self.compiler_name = name
 
     def __call__(self, graph_module: Any, example_inputs: list[Any], **options: Any) -> Any:
+        """Count the graph and compile it."""
         ops: dict[str, int] = {}
         for node in graph_module.graph.nodes:
             if node.op.startswith("call"):

@@ -72,7 +72,7 @@ def _has(files: Mapping[str, _File], where: Location) -> bool:
 def _marks(report: ExplainReport) -> Iterator[tuple[Location, CellLine]]:
     for found in own_breaks(report):
         note = CellLine(None, BAD, "", label(found), found.gb_id, found.url, seen(found))
-        yield found.location, replace(note, advice=advice(found.hints, found.fix))
+        yield found.location, replace(note, advice=advice((*found.advice, *found.hints), found.fix))
     for failure in report.failures:
         yield failure.location, CellLine(None, BAD, "", f"failed to compile: {failure.kind}")
     for frame in report.skipped_frames:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
+from dataclasses import replace
 from typing import Any
 
 from compile_magic.breaks import BreakText
@@ -22,6 +23,9 @@ from compile_magic.model import Unread
 from compile_magic.ops import Printed
 from compile_magic.ops import read_graph
 from compile_magic.trace import Record
+
+# Where torch keeps the functions that it puts around others to compile them.
+WRAPPERS = "_dynamo/external_utils.py"
 
 
 @dataclass(eq=False)
@@ -42,9 +46,13 @@ class Compile:
     backward: dict[str, Printed] = field(default_factory=dict)
     leaves: tuple[Leaf, ...] = ()
     symbols: dict[str, str] = field(default_factory=dict)
+    symbol_sources: dict[str, str] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
     breaks: list[tuple[int, BreakText]] = field(default_factory=list)
     outcome: Mapping[str, Any] | None = None
+    target: str = ""
+    error: str = ""
+    shape_guards: list[Mapping[str, Any]] = field(default_factory=list)
     sibling: Compile | None = None
 
     @property
@@ -71,11 +79,15 @@ class Compile:
     def frame(self) -> Frame | None:
         """The function that was compiled; a refused compile has its name from another compile of the same code."""
         if self.stack:
-            return self.stack[-1]
+            return self._named(self.stack[-1])
         name = self.metrics.get("co_name")
         if not name:
             return self.sibling.frame if self.sibling else None
         return Frame(str(self.metrics.get("co_filename") or ""), as_line(self.metrics.get("co_firstlineno")), str(name))
+
+    def _named(self, frame: Frame) -> Frame:
+        # torch wraps a callable of its own, such as an nn.Sequential, in a function to be able to compile it.
+        return replace(frame, name=self.target) if self.target and frame.file.endswith(WRAPPERS) else frame
 
     @property
     def fail_type(self) -> str:
@@ -97,6 +109,8 @@ class Heard:
     def __init__(self) -> None:
         self.compiles: dict[tuple[int, str], Compile] = {}
         self.lone_calls: list[Mapping[str, Any]] = []
+        self.targets: dict[int | None, str] = {}
+        self.live: list[tuple[str, tuple[Leaf, ...]]] = []
         self.logs: list[str] = []
         self._unread: dict[str, tuple[int, str]] = {}
 
@@ -104,7 +118,8 @@ class Heard:
         """Return the compile that a record belongs to."""
         key = (record.epoch, record.compile_id)
         if key not in self.compiles:
-            self.compiles[key] = Compile(record.epoch, record.compile_id, record.call, order)
+            target = self.targets.get(record.call, "")
+            self.compiles[key] = Compile(record.epoch, record.compile_id, record.call, order, target=target)
         return self.compiles[key]
 
     def miss(self, kind: str, why: str) -> None:
@@ -148,6 +163,22 @@ def _note_unknown(heard: Heard, record: Record) -> None:
     """Count a record of a new kind if it may tell of a break, a guard or a recompile; others are none of ours."""
     if record.kind not in IGNORED and any(word in record.kind for word in ("graph_break", "guard", "recompile")):
         heard.miss(record.kind, "a kind of record that this version doesn't know")
+
+
+def _enter(heard: Heard, record: Record, order: int) -> None:
+    heard.targets[record.call] = str(record.data["target"])
+
+
+def _live_guards(heard: Heard, record: Record, order: int) -> None:
+    heard.live.append((record.compile_id, read_leaves(_payload(record))))
+
+
+def _error(heard: Heard, record: Record, order: int) -> None:
+    heard.compile(record, order).error = record.payload or ""
+
+
+def _shape_guard(heard: Heard, record: Record, order: int) -> None:
+    heard.compile(record, order).shape_guards.append(record.data)
 
 
 def _start(heard: Heard, record: Record, order: int) -> None:
@@ -197,7 +228,9 @@ def _recompile(heard: Heard, record: Record, order: int) -> None:
 
 
 def _symbol(heard: Heard, record: Record, order: int) -> None:
-    heard.compile(record, order).symbols[str(record.data["source"])] = str(record.data["val"])
+    compile_ = heard.compile(record, order)
+    compile_.symbols[str(record.data["source"])] = str(record.data["val"])
+    compile_.symbol_sources[str(record.data.get("symbol"))] = str(record.data["source"])
 
 
 def _metrics(heard: Heard, record: Record, order: int) -> None:
@@ -242,6 +275,7 @@ def _payload(record: Record) -> str:
 
 
 PARSERS: dict[str, Callable[[Heard, Record, int], None]] = {
+    "enter": _enter,
     "dynamo_start": _start,
     "dynamo_output_graph": _output_graph,
     "backend_graph": _backend_graph,
@@ -252,6 +286,9 @@ PARSERS: dict[str, Callable[[Heard, Record, int], None]] = {
     "create_symbol": _symbol,
     "compilation_metrics": _metrics,
     "bwd_compilation_metrics": _backward_metrics,
+    "dynamo_error": _error,
+    "guard_added_fast": _shape_guard,
+    "live_guards": _live_guards,
     "call": _call,
     "log": _log,
     "unreadable": _unreadable,
@@ -261,7 +298,6 @@ PARSERS: dict[str, Callable[[Heard, Record, int], None]] = {
 IGNORED = frozenset(
     {
         "guard_added",
-        "guard_added_fast",
         "dynamo_guards",
         "guard_latency",
         "dynamo_guard_latency",

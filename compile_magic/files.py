@@ -8,7 +8,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from compile_magic import _torch
 from compile_magic.trace import Roots
 
 # Code made by exec in a library, by Dynamo or by FX.
@@ -18,6 +17,8 @@ _GENERATED = ("<frozen", "<eval_with_key>", "<lambdifygenerated", "<__array_func
 @functools.cache
 def roots() -> Roots:
     """Return the folders that aren't the user's."""
+    from compile_magic import _torch
+
     paths = sysconfig.get_paths()
     stdlib = {paths["stdlib"], paths["platstdlib"], str(Path(sys.base_prefix, "lib", _version()))}
     packages = {paths["purelib"], paths["platlib"], site.getusersitepackages(), *site.getsitepackages()}

@@ -61,7 +61,7 @@ def folded_breaks(report: ExplainReport) -> Folded | None:
 
 def _break(at: int, found: GraphBreak) -> Code:
     title = " · ".join(filter(None, (str(found.location), label(found), found.gb_id)))
-    hints = "\n".join(f"- {one_line(hint)}" for hint in found.hints)
+    hints = "\n".join(f"- {one_line(hint)}" for hint in (*found.advice, *found.hints))
     pieces = (found.kind, found.reason, found.explanation, hints, _stack(found.stack), found.url, found.raw)
     return Code(title, "\n\n".join(filter(None, pieces)), f"_compile_report.breaks[{at}]")
 

@@ -32,7 +32,7 @@ def _graph(compiled: Compile, places: Places, printed: Printed, ops: dict[str, i
     return Graph(
         compile_id=compiled.compile_id,
         function=folded(frame.name),
-        location=places.location(own or places.definition(frame)),
+        location=places.location(own) if own else places.shown(compiled.callers or (frame,)),
         op_count=sum(ops.values()),
         ops=ops,
         shapes=printed.shapes,

@@ -1,8 +1,8 @@
 """Rewrite a cell so that each call of its own top-level code asks a hook what to call.
 
 `f(x)` becomes `hook(f)(x)`: the call itself stays in the cell's frame, so whatever looks at frames, arguments or the
-order of evaluation sees no difference. Bodies of functions, classes and lambdas are left alone, and so are generator
-expressions, which may run after the cell.
+order of evaluation sees no difference. The body of a class runs with the cell and is rewritten too; bodies of functions
+and lambdas are left alone, and so are generator expressions, which may run after the cell.
 """
 
 from __future__ import annotations
@@ -56,13 +56,6 @@ class CallRewriter(ast.NodeTransformer):
         args.defaults = [self.visit(default) for default in args.defaults]
         args.kw_defaults = [default and self.visit(default) for default in args.kw_defaults]
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """Rewrite decorators, bases and keywords."""
-        node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
-        node.bases = [self.visit(base) for base in node.bases]
-        node.keywords = [self.visit(keyword) for keyword in node.keywords]
-        return node
-
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
         """Leave it alone: it may run after the cell."""
         return node
@@ -101,11 +94,6 @@ class _Callees(ast.NodeVisitor):
             self.visit(part)
 
     visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]  # noqa: N815 - same fields, same name as ast's
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Look at decorators and bases."""
-        for part in (*node.decorator_list, *node.bases):
-            self.visit(part)
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         """Its body runs when it is called."""

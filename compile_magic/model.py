@@ -84,8 +84,9 @@ class Fix:
 class GraphBreak:
     """A break site: one user location and kind. `count` is how often torch recorded it.
 
-    `owner` says whose line it is: "your code", "library" or "compiler". `stack` runs from the cell to the
-    innermost frame. `cost` is a lower bound in seconds a call, None where it was not measured.
+    `hints` are torch's own, `advice` is ours. `owner` says whose line it is: "your code", "library" or "compiler".
+    `stack` runs from the cell to the innermost frame. `cost` is a lower bound in seconds a call, None where it was not
+    measured.
     """
 
     location: Location
@@ -104,6 +105,7 @@ class GraphBreak:
     cost: float | None = None
     fix: Fix | None = None
     raw: str = ""
+    advice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class LimitHit:
 
 @dataclass(frozen=True)
 class Failure:
-    """A compile that failed with an error. `ran_eager`: the call was then made in eager, so that the cell ended well."""
+    """A compile that failed with an error. `ran_eager`: that part then ran in eager, and the cell went on as usual."""
 
     function: str
     location: Location
@@ -179,6 +181,7 @@ class Failure:
     hints: tuple[str, ...] = ()
     ran_eager: bool = False
     raw: str = ""
+    advice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from compile_magic.frames import Places
 from compile_magic.frames import as_line
 from compile_magic.frames import folded
 from compile_magic.frames import read_frames
+from compile_magic.hints import advice
 from compile_magic.model import Failure
 from compile_magic.model import GraphBreak
 from compile_magic.model import SkippedFrame
@@ -120,9 +121,17 @@ def _why(told: Told, further: Iterable[Told], cause: GraphBreak | None) -> str:
 def failures(compiles: Iterable[Compile], lone: Iterable[Mapping[str, Any]], places: Places) -> Iterator[Failure]:
     """Return the compiles that ended with an error: those of intercepted calls, and those that no record explains."""
     for compiled in compiles:
-        yield _failure(compiled.outcome or {}, compiled.metrics, compiled.frame, places)
+        yield _failure(_told_whole(compiled), compiled.metrics, compiled.frame, places)
     for call in lone:
         yield _failure(call, {}, None, places)
+
+
+def _told_whole(compiled: Compile) -> Mapping[str, Any]:
+    """Return the end of a call; torch keeps the place in the user's code to the error's own text."""
+    call = compiled.outcome or {}
+    message = str(call.get("message") or compiled.metrics.get("fail_reason") or "")
+    _, found, place = compiled.error.rpartition(_FROM_USER_CODE)
+    return {**call, "message": f"{message}\n{found}{place}"} if found and _FROM_USER_CODE not in message else call
 
 
 def _failure(call: Mapping[str, Any], metrics: Mapping[str, Any], compiled: Frame | None, places: Places) -> Failure:
@@ -135,6 +144,7 @@ def _failure(call: Mapping[str, Any], metrics: Mapping[str, Any], compiled: Fram
         kind=str(call.get("error") or metrics.get("fail_type") or "error"),
         reason=_reason(message, told),
         hints=told.hints,
+        advice=advice(told.gb_id, message),
         ran_eager=call.get("outcome") == "ran_eager",
         raw=message[:MOST_RAW],
     )

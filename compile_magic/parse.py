@@ -28,6 +28,8 @@ from compile_magic.model import LimitHit
 from compile_magic.model import Location
 from compile_magic.model import Recompile
 from compile_magic.model import SkippedFrame
+from compile_magic.remarks import remarks
+from compile_magic.shapes import shape_guards
 from compile_magic.trace import Capture
 
 Key = tuple[int, str]
@@ -123,11 +125,14 @@ class _Reading:
             yield from compiled.backward_metrics
 
     def guards(self) -> Iterator[Guard]:
-        """Return the guards of the frames that gave a graph."""
+        """Return the guards of the frames that gave a graph, and those that were live before the cell."""
         reader = Reader(self.places)
         for compiled in self.counted:
             if compiled.op_counts:
                 yield from reader.guards(compiled.compile_id, compiled.leaves)
+                yield from shape_guards(compiled, self.places)
+        for compile_id, leaves in self.heard.live:
+            yield from reader.guards(compile_id, leaves)
 
     # --- what happened -----------------------------------------------------------------------------------------------
 
@@ -195,6 +200,7 @@ class _Reading:
             yield f"{names}: compiled inside the call by a backend of its own; left out of the counts."
         for compiled in self.counted:
             yield from graphs.disagreements(compiled)
+        yield from remarks(self.heard.logs)
         for missed in self.heard.unread:
             records = f"{missed.count} {missed.kind} record{'s' * (missed.count != 1)}"
             yield f"{records} could not be read: {missed.why}"

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 # Up to which number of seconds a time is given in this unit and with these digits.
-SCALES = ((1e-3, 1e6, ".0f", "µs"), (0.1, 1e3, ".0f", "ms"), (10, 1, ".2f", "s"), (float("inf"), 1, ".0f", "s"))
+# Below how many seconds a time is shown in which unit, by which factor and with which digits.
+SCALES = (
+    (1e-3, (1e6, ".0f", "µs")),
+    (0.1, (1e3, ".0f", "ms")),
+    (10.0, (1.0, ".2f", "s")),
+    (float("inf"), (1.0, ".0f", "s")),
+)
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:
@@ -17,7 +23,7 @@ def counted(count: int, singular: str, plural: str = "") -> str:
 
 def seconds(value: float) -> str:
     """Return a time with two or three digits that count, in the unit that suits it."""
-    factor, digits, unit = next(scale for most, *scale in SCALES if value < most)
+    factor, digits, unit = next(scale for most, scale in SCALES if value < most)
     return f"{value * factor:{digits}} {unit}"
 
 

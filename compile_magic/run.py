@@ -216,15 +216,13 @@ class Run:
 
     def _add_silences(self) -> None:
         names = ", ".join(f"`{name}`" for name, silent in self._silent.items() if silent)
-        if not names:
-            return
-        stances = self._stances - {"default"}
-        if stances:
-            self.note(f"nothing of {names} was compiled under the stance {', '.join(sorted(stances))}")
-        else:
-            self.note(
-                f"torch compiled nothing of {names} and doesn't say why: its code is on torch's list of skipped files"
-            )
+        stances = ", ".join(sorted(self._stances - {"default"}))
+        if stances and names:
+            self.note(f"nothing was compiled of {names}: the stance is {stances}")
+        elif stances:
+            self.note(f"the stance is {stances}: what it leaves in eager leaves no record")
+        elif names:
+            self.note(f"nothing was compiled of {names}, and torch doesn't say why: its code is on torch's skip list")
 
     def capture(self, sources: tuple[SourceFile, ...], *, error: str | None = None) -> Capture:
         """Return everything that was recorded, as a value."""

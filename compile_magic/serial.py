@@ -40,7 +40,7 @@ def from_plain(cls: type[T], plain: Mapping[str, Any]) -> T:
         raise ValueError(  # noqa: TRY004 - the file is wrong, not the caller's type
             f"expected the fields of {cls.__name__}, got {type(plain).__name__}"
         )
-    hints = _hints(cls)
+    hints: dict[str, Any] = _hints(cls)  # type: ignore[arg-type]  # a type is hashable
     known = {name: _convert(hints[name], plain[name]) for name in hints if name in plain}
     try:
         return cls(**known)

@@ -103,8 +103,14 @@ class Isolation:
             if (_torch.seen_count(), _torch.frame_count()) != (seen, frame):
                 start = seen if _torch.seen_count() >= seen else 0
                 self._codes.update((id(code), code) for code in _torch.seen_codes(start))
-                self._frames.append((min(frame, _torch.frame_count()), _torch.frame_count()))
+                self._note_frames(frame, _torch.frame_count())
             self._process.set_tallies(tallies)
+
+    def _note_frames(self, first: int, past: int) -> None:
+        if past < first or (self._frames and first < self._frames[-1][1]):
+            # The user has called torch._dynamo.reset(), which starts frame ids anew.
+            self._frames.clear()
+        self._frames.append((min(first, past), past))
 
     @contextmanager
     def _on_copies(self, compiles_outside: int) -> Iterator[None]:

@@ -95,7 +95,7 @@ def _break_row(found: GraphBreak) -> Row:
     caller = _caller(found) if found.owner != "your code" else None
     called = (f"called from {caller}",) if caller is not None else ()
     cells = (f"{found.count}×", str(found.location), one_line(found.function), words)
-    return Row(cells, (*called, *advice(found.hints, found.fix)))
+    return Row(cells, (*called, *advice((*found.advice, *found.hints), found.fix)))
 
 
 def _caller(found: GraphBreak) -> Location | None:

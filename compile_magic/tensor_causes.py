@@ -47,9 +47,14 @@ _NORMAL = "ADInplaceOrView"
 _T = r"^tensor '(?P<x>.+?)' "
 
 
+# A size of 0 or 1 never becomes symbolic: it could broadcast.
+ZERO_ONE = "; sizes 0 and 1 are always specialised"
+
+
 def _size(m: re.Match[str], _old: Facts, _new: Facts) -> Change:
     what = f"{plain(m['x'])}.{m['what']}({m['index']})"
-    return Change(m["what"], m["x"], m["old"], m["new"], went(what, m["old"], m["new"]))
+    special = m["what"] == "size" and {m["old"], m["new"]} & {"0", "1"}
+    return Change(m["what"], m["x"], m["old"], m["new"], went(what, m["old"], m["new"]) + (ZERO_ONE if special else ""))
 
 
 def _rank(m: re.Match[str], _old: Facts, _new: Facts) -> Change:
@@ -127,7 +132,8 @@ def _shape(m: re.Match[str], _old: Facts, new: Facts) -> Change:
     words = (
         f"{plain(m['x'])}.{m['what']}({m['index']}) is {after or 'another'} now: the compiled code holds for {needed}"
     )
-    return Change(name, m["x"], needed, after, words)
+    special = name == "size" and after in ("0", "1")
+    return Change(name, m["x"], needed, after, words + (ZERO_ONE if special else ""))
 
 
 TENSOR_CAUSES = (

@@ -13,7 +13,8 @@ NOTEBOOK_PARTS = ("ipykernel", "IPython", "zmq", "tornado", "traitlets", "asynci
 def other_threads_busy() -> bool:
     """Return whether a thread besides this one is inside anything but the notebook's own machinery."""
     own = threading.get_ident()
-    return any(_busy(frame) for thread, frame in sys._current_frames().items() if thread != own)
+    frames = sys._current_frames()  # noqa: SLF001 - documented for this use
+    return any(_busy(frame) for thread, frame in frames.items() if thread != own)
 
 
 def _busy(frame: FrameType | None) -> bool:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-
 from notebook import Notebook
 
 
@@ -15,8 +14,12 @@ from notebook import Notebook
 def _nothing_left_behind() -> Iterator[None]:
     """No handler of ours stays on torch's trace, and no hook of ours in builtins or warnings."""
     yield
-    handlers = [h for h in logging.getLogger("torch.__trace").handlers if type(h).__module__.startswith("compile_magic")]
-    hooks = [name for name in vars(sys.modules["builtins"]) if name in ("__compile_magic_call__", "__compile_magic_rebind__")]
+    handlers = [
+        h for h in logging.getLogger("torch.__trace").handlers if type(h).__module__.startswith("compile_magic")
+    ]
+    hooks = [
+        name for name in vars(sys.modules["builtins"]) if name in ("__compile_magic_call__", "__compile_magic_rebind__")
+    ]
 
     assert handlers == []
     assert hooks == []

@@ -31,7 +31,9 @@ def main() -> None:
     print(shown)
     for promised in ("compile_explain:", "break", "Cell In["):
         if promised not in shown:
-            raise SystemExit(f"the first command must end with the tables of an explained cell; {promised!r} is missing")
+            raise SystemExit(
+                f"the first command must end with the tables of an explained cell; {promised!r} is missing"
+            )
     run(second, capture=False)
 
 

@@ -82,7 +82,7 @@ def test_damaged_records_are_counted_and_the_rest_is_kept():
 def test_parse_needs_neither_torch_nor_ipython():
     """A trace in a bug report can be read where torch isn't installed."""
     script = "import sys; sys.modules['torch'] = sys.modules['IPython'] = None; import compile_magic.parse"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

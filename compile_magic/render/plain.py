@@ -71,7 +71,7 @@ def _alarms(pen: Pen, block: Alarms) -> Drawn:
 
 
 def _alarm(pen: Pen, item: Alarm) -> Item:
-    lines = pen.wrap(item.text, "┃ ", style="red", most=3)
+    lines = pen.wrap(item.text, "┃ ", style="red", most=5)
     advice = (line for words in item.advice for line in pen.wrap(words, "┃ ", rest="┃   ", most=2))
     return Item((*lines, *advice), brief=pen.wrap(item.text, "┃ ", style="red", most=1))
 

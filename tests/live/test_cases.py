@@ -1,4 +1,4 @@
-"""Cells from people's reports, explained in a shell: the cell is untouched, the report agrees with what was measured."""
+"""Cells from people's reports, explained in a shell: the cell is untouched, the report agrees with measurements."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_fifty_explains_leave_the_users_compiled_function_alone() -> None:
     before = counter.frame_count, len(entries(step.__code__)), len(entries(helper.__code__))
     reports = [explain(step, torch.ones(3)) for _ in range(50)]
 
-    assert {(r.graph_count, r.graph_break_count, r.recompile_count) for r in reports} == {(3, 2, 0)}
+    assert {(r.graph_count, r.graph_break_count, r.recompile_count) for r in reports} == {(4, 2, 0)}
     compiled(torch.ones(3))
     compiled(torch.ones(3, dtype=torch.float64))
     assert (counter.frame_count, len(entries(step.__code__)), len(entries(helper.__code__))) == before
@@ -154,7 +154,10 @@ def test_no_names_are_left_in_the_users_namespace(notebook: Any) -> None:
     notebook.ok("import torch\ndef f(x):\n    print(end='')\n    return x + 1 if x.sum() > 0 else x")
     plain = set(notebook.shell.user_ns)
     notebook.explain("y = f(torch.ones(3))", "-q")
-    assert set(notebook.shell.user_ns) - plain == {"y", "_compile_report"} | _history(notebook)
+    assert {name for name in set(notebook.shell.user_ns) - plain if not name.startswith("_i")} == {
+        "y",
+        "_compile_report",
+    }
 
     notebook.ok("g = torch.compile(f, backend='eager')\ny = g(torch.ones(3))")
     with_theirs = {name for name in notebook.shell.user_ns if name.startswith("__")}
@@ -163,10 +166,6 @@ def test_no_names_are_left_in_the_users_namespace(notebook: Any) -> None:
     notebook.ok("y = g(torch.ones(3))")
 
     assert {name for name in notebook.shell.user_ns if name.startswith("__")} == with_theirs
-
-
-def _history(notebook: Any) -> set[str]:
-    return {name for name in notebook.shell.user_ns if name.startswith("_i") and name[2:].isdigit()}
 
 
 def test_modules_and_parameters_carry_no_marks(notebook: Any) -> None:
@@ -284,10 +283,12 @@ def test_memory_grows_no_more_than_torchs_own_leak() -> None:
 
 
 def test_options_reach_torch() -> None:
-    """dynamic and fullgraph mean what they mean for torch.compile."""
+    """The options dynamic and fullgraph mean what they mean for torch.compile."""
 
     def swept(x: torch.Tensor) -> torch.Tensor:
         return x * x.shape[0]
 
-    assert Explainer(dynamic=True)(swept, torch.ones(3)).graphs[0].shapes != explain(swept, torch.ones(3)).graphs[0].shapes
+    assert (
+        Explainer(dynamic=True)(swept, torch.ones(3)).graphs[0].shapes != explain(swept, torch.ones(3)).graphs[0].shapes
+    )
     assert [f.kind for f in Explainer(fullgraph=True)(step, torch.ones(3)).failures] == ["Unsupported"]
