@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from compile_magic.blocks import Code
 from compile_magic.blocks import Column
 from compile_magic.blocks import Folded
@@ -15,6 +17,7 @@ from compile_magic.model import Graph
 from compile_magic.model import GraphBreak
 from compile_magic.model import Guard
 from compile_magic.model import Location
+from compile_magic.paths import familiar
 from compile_magic.phrases import counted
 from compile_magic.phrases import one_line
 from compile_magic.phrases import shorten
@@ -56,7 +59,7 @@ def folded_breaks(report: ExplainReport) -> Folded | None:
         for at, one in enumerate(report.recompiles)
         if one.raw
     ]
-    return Folded("breaks", "stacks and torch's own text", tuple(parts)) if parts else None
+    return Folded("breaks", "stacks and torch's own text", _familiar(parts, report)) if parts else None
 
 
 def _break(at: int, found: GraphBreak) -> Code:
@@ -93,7 +96,11 @@ def folded_graphs(report: ExplainReport) -> Folded | None:
     """Return the code of every graph, forward and backward, with the shapes of what goes in."""
     parts = [_graph("graphs", at, graph) for at, graph in enumerate(report.graphs)]
     parts += [_graph("backward_graphs", at, graph) for at, graph in enumerate(report.backward_graphs)]
-    return Folded("graphs", f"code of {counted(len(parts), 'graph')}", tuple(parts)) if parts else None
+    return Folded("graphs", f"code of {counted(len(parts), 'graph')}", _familiar(parts, report)) if parts else None
+
+
+def _familiar(parts: list[Code], report: ExplainReport) -> tuple[Code, ...]:
+    return tuple(replace(part, text=familiar(part.text, report.sources)) for part in parts)
 
 
 def _graph(field: str, at: int, graph: Graph) -> Code:

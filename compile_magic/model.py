@@ -234,13 +234,11 @@ class ExplainReport:
         A function left wholly in eager counts as a break: it is the costlier form of one.
         """
         found = (
-            ("graph breaks", len(self.breaks) + self._unexplained_skips(), max_breaks),
-            ("recompiles", self.recompile_count + self.limit_hit_count, max_recompiles),
-            ("graphs", self.graph_count, max_graphs),
+            ("graph break", len(self.breaks) + self._unexplained_skips(), max_breaks),
+            ("recompile", self.recompile_count + self.limit_hit_count, max_recompiles),
+            ("graph", self.graph_count, max_graphs),
         )
-        over = [
-            f"{count} {name}, allowed are {most}" for name, count, most in found if most is not None and count > most
-        ]
+        over = [_over(*each) for each in found if each[2] is not None and each[1] > each[2]]
         if over:
             raise CompileBudgetExceeded("; ".join(over))
 
@@ -291,6 +289,10 @@ class ExplainReport:
     def __str__(self) -> str:
         text: str = _render().text(self)
         return text
+
+
+def _over(name: str, count: int, most: int | None) -> str:
+    return f"{count} {name}{'s' * (count != 1)}, allowed {'is' if most == 1 else 'are'} {most}"
 
 
 def _render() -> Any:

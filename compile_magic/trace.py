@@ -106,6 +106,7 @@ def _records(lines: Iterable[str]) -> Iterator[Record]:
 
 def _record(line: str) -> Record:
     try:
-        return from_plain(Record, json.loads(line))
-    except ValueError:
+        record = from_plain(Record, json.loads(line))
+        return record if isinstance(record.data, Mapping) else Record(kind="unreadable", payload=line)
+    except (ValueError, AttributeError, TypeError):
         return Record(kind="unreadable", payload=line)
