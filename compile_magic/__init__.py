@@ -13,16 +13,20 @@ if TYPE_CHECKING:
     from compile_magic.explainer import Explainer
     from compile_magic.explainer import explain
     from compile_magic.model import ExplainReport
+    from compile_magic.watch_model import WatchReport
+    from compile_magic.watching import watch
 
 __version__ = "0.1.0"
 
-__all__ = ["CompileBudgetExceeded", "ExplainReport", "Explainer", "explain"]
+__all__ = ["CompileBudgetExceeded", "ExplainReport", "Explainer", "WatchReport", "explain", "watch"]
 
 _HOMES = {
     "CompileBudgetExceeded": "errors",
     "ExplainReport": "model",
+    "WatchReport": "watch_model",
     "Explainer": "explainer",
     "explain": "explainer",
+    "watch": "watching",
 }
 
 

@@ -15,10 +15,10 @@ import logging
 import re
 import warnings
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -76,6 +76,13 @@ def listen(handler: logging.Handler) -> Callable[[], None]:
     """
     logger = logging.getLogger(TRACE_LOGGER)
     logger.handlers.insert(0, handler)
+    return lambda: logger.removeHandler(handler)
+
+
+def listen_to_limits(handler: logging.Handler) -> Callable[[], None]:
+    """Put `handler` where torch warns of recompile limits, and return the function that takes it off again."""
+    logger = logging.getLogger("torch._dynamo.convert_frame")
+    logger.addHandler(handler)
     return lambda: logger.removeHandler(handler)
 
 
@@ -294,12 +301,14 @@ class ProcessState:
         warned.intersection_update(tallies[2])
 
 
-def suppress_errors(value: bool) -> bool:  # noqa: FBT001 - it is a setting
-    """Set whether Dynamo runs a frame in eager when compiling it fails, and return what was set."""
-    config = _module("torch._dynamo.config")
-    before = bool(getattr(config, "suppress_errors", False))
-    config.suppress_errors = value
-    return before
+def suppresses_errors() -> bool:
+    """Return whether Dynamo runs a frame in eager when compiling it fails."""
+    return bool(find("torch._dynamo.config", "suppress_errors", default=False))
+
+
+def suppress_errors(*, value: bool) -> None:
+    """Set whether Dynamo runs a frame in eager when compiling it fails."""
+    _module("torch._dynamo.config").suppress_errors = value
 
 
 def frame_count() -> int:
@@ -357,38 +366,64 @@ def forget_backend(backend: object) -> None:
         del kept[number]
 
 
-def forget_names(codes: list[CodeType]) -> None:
-    """Remove the names that compiles of `codes` own in the user's namespaces.
+def forget_names(codes: list[CodeType], names: list[tuple[dict[str, Any], frozenset[str]]], *, shared: bool) -> None:
+    """Remove the names that our compiles have put into the user's namespaces.
 
-    torch removes them when a compiled code object is freed, but one with a break in it never is.
+    torch removes a name when the compiled code object that owns it is freed, but one with a break in it never is.
+
+    Args:
+        codes: the code objects that nobody but us has compiled.
+        names: each namespace with its new names.
+        shared: also remove the new names that no compiled code owns.
     """
+    ours, theirs = _owned(codes, {id(namespace): new for namespace, new in names})
+    for namespace, new in names:
+        owned = {name for scope, name in ours if scope == id(namespace)}
+        others = {name for scope, name in theirs if scope == id(namespace)}
+        for name in owned | (new - others if shared else frozenset()):
+            namespace.pop(name, None)
+
+
+def _owned(
+    codes: list[CodeType], new: Mapping[int, frozenset[str]]
+) -> tuple[set[tuple[int, str]], set[tuple[int, str]]]:
+    """Take from compiled code what it owns of our new names; return that, and what the user's compiled code owns."""
+    utils = _module("torch._dynamo.utils")
+    owners = getattr(find("torch._dynamo.utils", "CleanupManager.instance"), "values", {})
+    originals, mine = getattr(getattr(utils, "orig_code_map", None), "values", {}), {id(code) for code in codes}
+    ours, theirs = set(), set()
+    for number, hooks in list(owners.items()):
+        # After torch._dynamo.reset() nobody knows what a compiled code object was made of, and nobody calls it.
+        original = originals.get(number)
+        for hook in list(hooks):
+            name = (id(hook.scope), hook.name)
+            if (original is None or id(original) in mine) and hook.name in new.get(id(hook.scope), ()):
+                ours.add(name)
+                hooks.remove(hook)
+                utils.CleanupManager.count -= 1
+            else:
+                theirs.add(name)
+    return ours, theirs
+
+
+class _Tolerant:
+    """Removes a name from a namespace like torch's own hook, and says nothing if the user has emptied it before."""
+
+    def __init__(self, hook: Any) -> None:
+        self.scope, self.name, self._count = hook.scope, hook.name, find("torch._dynamo.utils", "CleanupManager")
+
+    def __call__(self, *_: Any) -> None:
+        self._count.count -= 1
+        self.scope.pop(self.name, None)
+
+
+def tolerate_lost_names(namespace: dict[str, Any], names: frozenset[str]) -> None:
+    """Keep torch from complaining when a name of ours is gone already, as after `%reset`."""
     manager = find("torch._dynamo.utils", "CleanupManager.instance")
-    for output in _outputs_of(codes) if manager is not None else ():
-        for hook in manager.values.get(id(output), ()):
-            hook.scope.pop(hook.name, None)
-            type(manager).count -= 1
-        if id(output) in manager.values:
-            manager.values[id(output)] = []
-
-
-def forget_stray_names(namespace: dict[str, Any], before: frozenset[str]) -> None:
-    """Remove the names that Dynamo has put into a namespace since `before` and that no compiled code owns.
-
-    A name with an owner has to stay: torch complains when it wants to remove it and it is gone.
-    """
-    manager = find("torch._dynamo.utils", "CleanupManager.instance")
-    hooks = [hook for hooks in manager.values.values() for hook in hooks] if manager is not None else []
-    owned = {hook.name for hook in hooks if hook.scope is namespace}
-    for name in dynamo_names(namespace) - before - owned:
-        namespace.pop(name, None)
-
-
-def _outputs_of(codes: list[CodeType]) -> Iterator[CodeType]:
-    originals, wanted = find("torch._dynamo.utils", "orig_code_map"), {id(code) for code in codes}
-    for number, reference in list(getattr(originals, "refs", {}).items()):
-        output = reference()
-        if output is not None and id(originals.values.get(number)) in wanted:
-            yield output
+    for hooks in list(getattr(manager, "values", {}).values()):
+        for position, hook in enumerate(hooks):
+            if hook.scope is namespace and hook.name in names:
+                hooks[position] = _Tolerant(hook)
 
 
 _DYNAMO_NAME = re.compile(
@@ -402,13 +437,27 @@ def dynamo_names(namespace: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name for name in list(namespace) if _DYNAMO_NAME.fullmatch(name))
 
 
+def main_loggers() -> list[logging.Logger]:
+    """Return the loggers above those of Dynamo, on which the handlers for its remarks are."""
+    return [logging.getLogger("torch"), logging.getLogger("torch._dynamo")]
+
+
 def log_handlers() -> list[logging.Handler]:
-    """Return the handlers that torch itself has put on its loggers."""
+    """Return the handlers on torch's loggers, torch's own and the user's, without those of the structured trace."""
     known = logging.root.manager.loggerDict.items()
-    loggers = [logger for name, logger in known if name.startswith("torch") and isinstance(logger, logging.Logger)]
-    handlers = {id(handler): handler for logger in loggers for handler in logger.handlers}
-    is_torchs = find("torch._logging._internal", "_is_torch_handler", lambda _: False)
-    return [handler for handler in handlers.values() if is_torchs(handler)]
+    names = [name for name, _ in known if name.startswith("torch") and name != TRACE_LOGGER]
+    return list({id(handler): handler for name in names for handler in logging.getLogger(name).handlers}.values())
+
+
+def failed_node(frame: FrameType, line: int) -> tuple[str, str]:
+    """Return what ran in a frame of a graph, and the stack trace of the user's code that it stands for."""
+    graph_module: Any = frame.f_locals.get("self")
+    numbers = getattr(graph_module, "_lineno_map", None) or {}
+    position = numbers.get(line - frame.f_code.co_firstlineno)
+    if position is None or not isinstance(graph_module, torch.fx.GraphModule):
+        return "", ""
+    node = list(graph_module.graph.nodes)[position]
+    return str(getattr(node.target, "__name__", node.target)), str(node.stack_trace or "")
 
 
 def gb_registry() -> dict[str, str]:

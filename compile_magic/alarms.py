@@ -14,12 +14,14 @@ from compile_magic.model import FailedGuard
 from compile_magic.model import Failure
 from compile_magic.model import LimitHit
 from compile_magic.model import SkippedFrame
+from compile_magic.phrases import listed
 from compile_magic.phrases import named
 from compile_magic.phrases import one_line
 from compile_magic.phrases import sentence
 from compile_magic.phrases import shorten
 
 MOST_OF_A_REASON = 220
+MOST_VALUES = 8
 # The cell's own error stands in full above the report; but torch puts the failing guard last in its.
 MOST_OF_AN_ERROR = 480
 
@@ -78,8 +80,24 @@ def _at(where: str) -> str:
 def _limit(hit: LimitHit) -> Alarm:
     limit = f"its limit of {hit.limit} compiled versions" if hit.limit else "its limit of compiled versions"
     text = f"{named(hit.function)} ({hit.location}) reached {limit} and runs in eager from now on, silently."
-    why = failed_words(hit.failed[-1]) if hit.failed else shorten(hit.reason, MOST_OF_A_REASON)
-    return Alarm(f"{text} {sentence(f'The guard that failed last: {why}')}" if why else text)
+    why = _difference(hit)
+    return Alarm(f"{text} {sentence(why)}" if why else text)
+
+
+def _difference(hit: LimitHit) -> str:
+    """Return what the compiled versions differ in, if it is one thing, else the guard that failed of the newest."""
+    if not hit.failed:
+        return shorten(hit.reason, MOST_OF_A_REASON)
+    subjects = {_subject(guard) for guard in hit.failed}
+    values = list(dict.fromkeys(guard.expected for guard in reversed(hit.failed)))
+    if len(hit.failed) > 1 and len(subjects) == 1 and all(values):
+        return f"Its versions differ only in {subjects.pop()}: {listed(values, MOST_VALUES)}"
+    return f"The guard of its newest version that failed: {failed_words(hit.failed[0])}"
+
+
+def _subject(guard: FailedGuard) -> str:
+    """Return the left side of a comparison with the value that was expected, else the whole guard."""
+    return one_line(guard.expression).removesuffix(f" == {guard.expected}")
 
 
 def failed_words(guard: FailedGuard) -> str:

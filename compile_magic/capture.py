@@ -11,15 +11,27 @@ from typing import Any
 from compile_magic import _torch
 from compile_magic.trace import Record
 
+# Whether this thread is inside an intercepted call: one mark for all recorders.
+_explaining = threading.local()
+
 
 class Recorder:
     """Collects what torch's structured trace, its warnings and our counting backend say, in the order they say it.
 
     `call` is the number of the intercepted call that runs on this thread, None outside of one: a record made then
     belongs to code that the user compiled.
+
+    Args:
+        outside_only: leave out what is said while another recorder's intercepted call runs on the thread.
+        overflow: called at the end of a compile when there are more than `most` records.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, outside_only: bool = False, overflow: Callable[[], None] | None = None, most: int = 0
+    ) -> None:
+        self._outside_only = outside_only
+        self._overflow = overflow
+        self._most = most
         self._records: list[Record] = []
         self._lock = threading.Lock()
         self._local = threading.local()
@@ -28,9 +40,16 @@ class Recorder:
         self._stop: Callable[[], None] | None = None
         self.compiles_outside = 0
 
-    def start(self) -> None:
-        """Begin to listen."""
-        self._stop = _torch.listen(_TraceHandler(self))
+    def start(self, *, logs: bool = False) -> None:
+        """Begin to listen, with `logs` also to what torch logs about recompile limits."""
+        stops = [_torch.listen(_TraceHandler(self))]
+        stops += [_torch.listen_to_limits(_LogHandler(self))] if logs else []
+
+        def stop_all() -> None:
+            for stop in stops:
+                stop()
+
+        self._stop = stop_all
 
     def stop(self) -> None:
         """Stop listening; a second call does nothing."""
@@ -47,10 +66,18 @@ class Recorder:
     def enter(self, number: int, target: str) -> None:
         """Begin the intercepted call `number` of `target` on this thread; recorded once something is said in it."""
         self._local.call, self._local.target = number, target
+        _explaining.now = True
 
     def leave(self) -> None:
         """End the intercepted call of this thread."""
         self._local.call, self._local.target = None, None
+        _explaining.now = False
+
+    def drain(self) -> tuple[Record, ...]:
+        """Return what was recorded so far, and forget it."""
+        with self._lock:
+            records, self._records = tuple(self._records), []
+        return records
 
     def records(self) -> tuple[Record, ...]:
         """Return what was recorded so far."""
@@ -79,6 +106,8 @@ class Recorder:
 
     def add_trace(self, record: logging.LogRecord) -> None:
         """Record one record of torch's structured trace."""
+        if self._outside_only and getattr(_explaining, "now", False):
+            return
         read = _torch.read_metadata(record)
         if read is None:
             return
@@ -87,6 +116,8 @@ class Recorder:
         payload = getattr(record, "payload", None)
         attempt = int(envelope.get("attempt") or 0)
         self._append(Record(kind=kind, compile_id=compile_id, attempt=attempt, data=data, payload=payload), record)
+        if self._overflow is not None and kind == "compilation_metrics" and len(self._records) > self._most:
+            self._overflow()
 
     def _append(self, record: Record, source: logging.LogRecord) -> None:
         target, self._local.target = getattr(self._local, "target", None), None
@@ -134,6 +165,19 @@ class _TraceHandler(logging.Handler):
             self._recorder.add_trace(record)
         except Exception as error:  # noqa: BLE001 - see the class
             self._recorder.add("unreadable", payload=f"{type(error).__name__}: {error}")
+        return True
+
+
+class _LogHandler(logging.Handler):
+    """Stores what torch logs; it is printed all the same."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(level=logging.WARNING)
+        self._recorder = recorder
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Store the record."""
+        self._recorder.add_log(record.name, record.getMessage())
         return True
 
 

@@ -11,7 +11,6 @@ import ast
 import builtins
 import linecache
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -24,6 +23,9 @@ from compile_magic.body import run_statements
 from compile_magic.cellfunction import CannotWrapError
 from compile_magic.cellfunction import needs_event_loop
 from compile_magic.cellnames import CellNames
+from compile_magic.firstline import MAGIC
+from compile_magic.firstline import begin_line
+from compile_magic.firstline import replace_magic_line
 from compile_magic.plan import HOOKS
 from compile_magic.tb_hook import CleanTracebacks
 
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from compile_magic.session import CellOptions
     from compile_magic.session import Session
     from compile_magic.trace import Capture
-
-MAGIC = "compile_explain"
 
 # Where an entry of linecache holds the lines of its file.
 _LINES = 2
@@ -63,6 +63,7 @@ class CellRunner:
         self._running: list[Any] = []
         self._owner: Any = None
         self._depth: int | None = None
+        self._leaving = False
         self._tracebacks = CleanTracebacks(shell)
 
     # --- the shell's hooks -------------------------------------------------------------------------------------------
@@ -76,17 +77,22 @@ class CellRunner:
         setattr(builtins, plans.BEGIN, self.begin)
 
     def unregister(self) -> None:
-        """Take the hooks out again."""
-        self._abandon()
+        """Take the hooks out again; in the middle of an explained cell, that cell still ends as any other."""
+        if replace_magic_line in self._shell.input_transformers_cleanup:
+            self._shell.input_transformers_cleanup.remove(replace_magic_line)
+        self._leaving = True
+        if self._session is None:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._leaving = False
         for name in _EVENTS:
             self._shell.events.unregister(name, getattr(self, name))
-        for hooks, hook in (
-            (self._shell.input_transformers_cleanup, replace_magic_line),
-            (self._shell.ast_transformers, self),
-        ):
-            if hook in hooks:
-                hooks.remove(hook)
-        vars(builtins).pop(plans.BEGIN, None)
+        if self in self._shell.ast_transformers:
+            self._shell.ast_transformers.remove(self)
+        # After %reload_ext the next runner has put its own there.
+        if vars(builtins).get(plans.BEGIN) == self.begin:
+            del vars(builtins)[plans.BEGIN]
 
     def pre_execute(self) -> None:
         """Note that a cell starts. A session that has outlived its cell is dropped."""
@@ -133,7 +139,7 @@ class CellRunner:
             return tree
 
     def _rewrite(self, tree: ast.Module) -> ast.Module:
-        line = _begin_line(tree)
+        line = begin_line(tree)
         if line is not None and self._session is None:
             tree.body[1:] = self._planned(tree.body[1:], line)
         elif line is None and self._session is not None and self._session.mode == "calls":
@@ -195,6 +201,8 @@ class CellRunner:
         self._tracebacks.stop()
         for name in HOOKS:
             vars(builtins).pop(name, None)
+        if self._leaving:
+            self._leave()
 
     def _end(self, error: BaseException | None) -> None:
         session, self._session = self._session, None
@@ -217,8 +225,8 @@ class CellRunner:
         __tracebackhide__ = True
         options = self._read_options(line)
         name, tree = self._parse(f"%%{MAGIC} {line}".rstrip(), body, single=single)
-        found = plans.plan(tree.body, self._shell.user_ns, cell=options.cell, named=bool(options.targets))
         try:
+            found = plans.plan(tree.body, self._shell.user_ns, cell=options.cell, named=bool(options.targets))
             statements = plans.apply(found, tree.body, self._shell.user_ns, options.targets)
         except CannotWrapError as error:
             raise UsageError(str(error)) from None
@@ -236,6 +244,8 @@ class CellRunner:
         try:
             tree = self._shell.compile.ast_parse("\n" * padding + source, filename=name)
         except SyntaxError as error:
+            if single:
+                raise UsageError(f"can't read the statement {body!r}: {error.msg}") from None
             raise error.with_traceback(None) from None
         if needs_event_loop(tree):
             raise UsageError(f"top-level await works where %%{MAGIC} is the first line of a typed cell")
@@ -263,27 +273,3 @@ class CellRunner:
             # A budget that is exceeded must not hide the cell's own error.
             if error is None:
                 raise
-
-
-def replace_magic_line(lines: Sequence[str]) -> list[str]:
-    """Replace the magic's line by one call, so that IPython runs the rest of the cell by itself.
-
-    IPython transforms a cell several times, also to complete it: this has no effect but its result.
-    """
-    result = list(lines)
-    for number, text in enumerate(lines):
-        if not text.strip():
-            continue
-        word, _, rest = text.strip().partition(" ")
-        if word == f"%%{MAGIC}" and any(line.strip() for line in lines[number + 1 :]):
-            result[number] = f"{plans.BEGIN}({rest.strip()!r})\n"
-        break
-    return result
-
-
-def _begin_line(tree: ast.Module) -> str | None:
-    first = tree.body[0] if tree.body else None
-    call = first.value if isinstance(first, ast.Expr) else None
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != plans.BEGIN:
-        return None
-    return str(call.args[0].value) if isinstance(call.args[0], ast.Constant) else None

@@ -10,10 +10,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from collections.abc import Sequence
+from types import CodeType
 from types import FunctionType
 from types import TracebackType
 from typing import Any
 
+from compile_magic.boundness import reads_unbound
 from compile_magic.intercept import HOOK
 from compile_magic.intercept import bound_names
 from compile_magic.intercept import located
@@ -51,10 +53,11 @@ def as_function(body: Sequence[ast.stmt], namespace: Mapping[str, Any]) -> list[
         raise CannotWrapError(reason)
     head, rest = _split_imports(body)
     names = sorted(bound_names(ast.Module(rest, [])))
-    if _keeps_its_names(rest):
+    existing = [name for name in names if name in namespace]
+    if _keeps_its_names(rest) or reads_unbound(rest, names, existing):
         inner = [located(ast.Global(names), rest[0])] if names else []
         return [*head, *_function([*inner, *map(_plain_assignment, rest)], [], [])]
-    return [*head, *_function(rest, names, [name for name in names if name in namespace])]
+    return [*head, *_function(rest, names, existing)]
 
 
 def _function(body: list[ast.stmt], names: list[str], existing: list[str]) -> list[ast.stmt]:
@@ -114,12 +117,19 @@ def _plain_assignment(statement: ast.stmt) -> ast.stmt:
     return ast.copy_location(ast.Assign([statement.target], statement.value), statement)
 
 
+# They look at the frame that they are called in, and a function's is not the notebook.
+_LOOKS_AT_FRAME = frozenset({"exec", "locals", "vars", "dir"})
 _AWAITS = (ast.Await, ast.AsyncFor, ast.AsyncWith)
 
 
 def needs_event_loop(tree: ast.AST) -> bool:
     """Return whether the top-level code awaits something."""
     return any(isinstance(node, _AWAITS) or getattr(node, "is_async", 0) for node in _top_level(tree))
+
+
+def leaves_its_scope(tree: ast.AST) -> bool:
+    """Return whether the top-level code returns or yields, which Python refuses outside of a function."""
+    return any(isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) for node in _top_level(tree))
 
 
 def cannot_wrap(body: Sequence[ast.stmt]) -> str | None:
@@ -129,10 +139,21 @@ def cannot_wrap(body: Sequence[ast.stmt]) -> str | None:
         return "the cell only imports: there is nothing to compile in it"
     if needs_event_loop(tree):
         return "top-level await can't be compiled: leave --cell out, or name what to explain"
+    looks = {node.id for node in _top_level(tree) if isinstance(node, ast.Name)} & _LOOKS_AT_FRAME
+    if looks:
+        return f"{min(looks)}() means something else in a function: leave --cell out, or name what to explain"
+    if _keeps_a_generator(tree):
+        return "compiled code makes no generator that runs later: leave --cell out, or name what to explain"
     imports = (node for node in _top_level(tree) if isinstance(node, ast.ImportFrom))
     if any(alias.name == "*" for node in imports for alias in node.names):
         return "a star import can't stand in a function: move it to the top of the cell, or to another cell"
     return None
+
+
+def _keeps_a_generator(tree: ast.AST) -> bool:
+    calls = (node for node in _top_level(tree) if isinstance(node, ast.Call))
+    used_up = {id(argument) for call in calls for argument in call.args}
+    return any(isinstance(node, ast.GeneratorExp) and id(node) not in used_up for node in _top_level(tree))
 
 
 def _top_level(tree: ast.AST) -> list[ast.AST]:
@@ -146,12 +167,28 @@ def _top_level(tree: ast.AST) -> list[ast.AST]:
 
 
 def name_nicely(function: FunctionType) -> None:
-    """Call the cell's function what reports and tracebacks shall call it."""
+    """Call the cell's function what reports and tracebacks shall call it, and what is defined in it as in a cell."""
     function.__name__ = function.__qualname__ = SHOWN_NAME
-    changed: dict[str, Any] = {"co_name": SHOWN_NAME}
+    function.__code__ = _named_outside(function.__code__).replace(co_name=SHOWN_NAME)
     if hasattr(function.__code__, "co_qualname"):
-        changed["co_qualname"] = SHOWN_NAME
-    function.__code__ = function.__code__.replace(**changed)
+        changed: dict[str, Any] = {"co_qualname": SHOWN_NAME}
+        function.__code__ = function.__code__.replace(**changed)
+
+
+_INSIDE = f"{CELL_FUNCTION}.<locals>."
+
+
+def _named_outside(code: CodeType) -> CodeType:
+    # Lambdas and generators carry the name of the function that they are made in; Python 3.10 keeps it as a constant.
+    consts = tuple(_named_outside(c) if isinstance(c, CodeType) else _without_function(c) for c in code.co_consts)
+    changed: dict[str, Any] = {"co_consts": consts}
+    if hasattr(code, "co_qualname"):
+        changed["co_qualname"] = _without_function(code.co_qualname)
+    return code.replace(**changed)
+
+
+def _without_function(value: Any) -> Any:
+    return value.removeprefix(_INSIDE) if isinstance(value, str) else value
 
 
 def publish(namespace: dict[str, Any], result: tuple[Any, tuple[Any, ...]], names: Sequence[str]) -> Any:

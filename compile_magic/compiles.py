@@ -53,6 +53,7 @@ class Compile:
     target: str = ""
     error: str = ""
     shape_guards: list[Mapping[str, Any]] = field(default_factory=list)
+    specialised: list[Mapping[str, Any]] = field(default_factory=list)
     sibling: Compile | None = None
 
     @property
@@ -181,6 +182,10 @@ def _shape_guard(heard: Heard, record: Record, order: int) -> None:
     heard.compile(record, order).shape_guards.append(record.data)
 
 
+def _specialised(heard: Heard, record: Record, order: int) -> None:
+    heard.compile(record, order).specialised.append(record.data)
+
+
 def _start(heard: Heard, record: Record, order: int) -> None:
     compile_ = heard.compile(record, order)
     compile_.stack = start_frames(record.data["stack"])
@@ -288,6 +293,7 @@ PARSERS: dict[str, Callable[[Heard, Record, int], None]] = {
     "bwd_compilation_metrics": _backward_metrics,
     "dynamo_error": _error,
     "guard_added_fast": _shape_guard,
+    "symbolic_shape_specialization": _specialised,
     "live_guards": _live_guards,
     "call": _call,
     "log": _log,

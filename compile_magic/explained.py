@@ -9,8 +9,10 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
+from compile_magic.tracebacks import assertion_of
 
 if TYPE_CHECKING:
+    from compile_magic.run import Call
     from compile_magic.run import Run
 
 
@@ -39,20 +41,33 @@ class ExplainedCall:
         on to the notebook.
         """
         __tracebackhide__ = True
-        with self._run.calling(self._name) as number:
-            start = len(self._run.recorder)
-            try:
-                return self._compiled(*args, **kwargs)
-            except Exception as error:
-                if not _torch.is_compile_error(error):
-                    raise
-                untouched = self._nothing_ran(start, number)
-                self._record(error, start, number, outcome="ran_eager" if untouched else "raised")
-                if not untouched:
-                    raise
-            finally:
-                self._record_suppressed(start, number)
+        if self._run.finished:
+            # Something of the cell's has kept this and calls it later on.
+            return self._original(*args, **kwargs)
+        assertion: AssertionError | None = None
+        call, done = self._run.begin_call(self._name), False
+        try:
+            result = self._compiled(*args, **kwargs)
+            done = True
+        except Exception as error:
+            assertion = assertion_of(error)
+            if assertion is None and not self._runs_eager(error, call):
+                raise
+        finally:
+            self._record_suppressed(call.start, call.number)
+            self._run.end_call(call, done=done)
+        if done:
+            return result
+        if assertion is not None:
+            raise assertion
         return self._original(*args, **kwargs)
+
+    def _runs_eager(self, error: BaseException, call: Call) -> bool:
+        if not _torch.is_compile_error(error):
+            return False
+        untouched = self._nothing_ran(call.start, call.number)
+        self._record(error, call.start, call.number, outcome="ran_eager" if untouched else "raised")
+        return untouched
 
     def _record_suppressed(self, start: int, number: int) -> None:
         for record in self._run.recorder.since(start):

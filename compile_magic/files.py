@@ -43,5 +43,10 @@ def is_user_file(file: str) -> bool:
     return not any(_inside(file, root) for root in (where.torch, where.tool, *where.stdlib, *where.packages))
 
 
+def is_dynamos(file: str) -> bool:
+    """Return whether a code object's file belongs to Dynamo itself."""
+    return _inside(file, str(Path(roots().torch, "_dynamo")))
+
+
 def _inside(file: str, root: str) -> bool:
     return bool(root) and file.startswith(root.rstrip("/\\") + ("\\" if "\\" in root else "/"))

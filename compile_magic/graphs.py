@@ -9,6 +9,7 @@ from compile_magic.frames import Frame
 from compile_magic.frames import Places
 from compile_magic.frames import folded
 from compile_magic.frames import resumed_at
+from compile_magic.model import CompiledFrame
 from compile_magic.model import Graph
 from compile_magic.ops import Printed
 
@@ -39,6 +40,25 @@ def _graph(compiled: Compile, places: Places, printed: Printed, ops: dict[str, i
         code=code,
         after_break=resumed_at(frame.name) is not None,
     )
+
+
+def compiled_frame(compiled: Compile, frame: Frame, places: Places) -> CompiledFrame:
+    """Return one compile that gave code."""
+    size, spent = _number(compiled.metrics.get("cache_size")), _number(compiled.metrics.get("duration_us"))
+    return CompiledFrame(
+        compile_id=compiled.compile_id,
+        function=folded(frame.name),
+        location=places.shown(compiled.callers or (frame,)),
+        entries=int(size) + 1,
+        duration_s=spent / 1e6,
+        op_count=sum(sum(ops.values()) for ops in compiled.op_counts),
+        after_break=resumed_at(frame.name) is not None,
+        again=bool(compiled.reasons),
+    )
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, (int, float)) else 0
 
 
 def disagreements(compiled: Compile) -> Iterator[str]:

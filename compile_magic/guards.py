@@ -28,6 +28,12 @@ _CONTAINS = re.compile(r"^(?P<no>not )?___dict_contains\((?P<key>.+?), (?P<owner
 _NAMED = re.compile(r"\b(?P<scope>[LG])\[(?P<quote>['\"])(?P<name>.+?)(?P=quote)\]")
 _STACK_VALUE = re.compile(r"___stack\d+")
 _MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\['(?P<name>[^']+)'\]")
+# What Python keeps a function's defaults and closure under -> words.
+_INSIDES = (
+    (re.compile(r"(?P<x>[\w.]+)\.__defaults__\[(?P<n>\d+)\]"), r"default argument \g<n> of \g<x>"),
+    (re.compile(r"(?P<x>[\w.]+)\.__kwdefaults__\['(?P<n>\w+)'\]"), r"the default of \g<n> in \g<x>"),
+    (re.compile(r"(?P<x>[\w.]+)\.__closure__\[(?P<n>\d+)\]\.cell_contents"), r"closure variable \g<n> of \g<x>"),
+)
 _DEVICES = (("CUDA", "cuda"), ("XPU", "xpu"), ("MPS", "mps"), ("HPU", "hpu"), ("Meta", "meta"), ("CPU", "cpu"))
 
 BEFORE_BREAK = "the value computed before the break"
@@ -139,6 +145,8 @@ def plain(expression: str) -> str:
     text = _STACK_VALUE.sub(BEFORE_BREAK, text)
     if "._" not in text:
         return text
+    for pattern, words in _INSIDES:
+        text = pattern.sub(words, text)
     return _MEMBER.sub(lambda m: f".{m['name']}" if m["name"].isidentifier() else f"[{m['name']}]", text)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from typing import TypeVar
 
 HOOK = "__compile_magic_call__"
+CLEAN = "__compile_magic_clean__"
 
 _Definition = TypeVar("_Definition", ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -77,6 +78,28 @@ def rewrite(tree: ast.Module) -> ast.Module:
     """Return the module with its top-level calls sent through the hook."""
     rewritten: ast.Module = CallRewriter().visit(tree)
     return ast.fix_missing_locations(rewritten)
+
+
+class _HandlerRewriter(ast.NodeTransformer):
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        """Begin with a call of the hook."""
+        self.generic_visit(node)
+        node.body.insert(0, located(ast.Expr(ast.Call(ast.Name(CLEAN, ast.Load()), [], [])), node))
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Leave it alone."""
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        """Leave it alone."""
+        return node
+
+
+def clean_in_handlers(tree: ast.Module) -> ast.Module:
+    """Let each `except` of the top-level code see the traceback of a plain cell."""
+    rewritten: ast.Module = _HandlerRewriter().visit(tree)
+    return rewritten
 
 
 class _Callees(ast.NodeVisitor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import keyword
 import re
 import sys
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics
 from IPython.core.magic import line_cell_magic
+from IPython.core.magic import line_magic
 from IPython.core.magic import magics_class
 from IPython.core.magic import no_var_expand
 from IPython.core.magic_arguments import argument
@@ -18,8 +20,16 @@ from IPython.core.magic_arguments import parse_argstring
 from IPython.display import display
 
 from compile_magic.cell import CellRunner
+from compile_magic.watch_cells import CellWatch
+from compile_magic.watch_cells import WatchOptions
 
 _DYNAMIC = {"auto": None, "true": True, "false": False}
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"needs a number such as 0, not {text!r}")
+    return int(text)
 
 
 @magics_class
@@ -31,6 +41,8 @@ class CompileMagics(Magics):
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self.runner = CellRunner(shell, self._options, self._show)
+        self.cell_watch = CellWatch(shell, self._show_watched, self._was_explained)
+        self._explained = False
 
     @no_var_expand
     @magic_arguments()
@@ -50,9 +62,9 @@ class CompileMagics(Magics):
     @argument("--graphs", action="store_true", help="Show the code of each graph in the text as well.")
     @argument("-q", "--quiet", action="store_true", help="Show nothing; the report is in _compile_report.")
     @argument("-o", "--output", metavar="NAME", help="Bind the report to this name.")
-    @argument("--max-breaks", type=int, metavar="N", help="Fail if there are more graph breaks.")
-    @argument("--max-recompiles", type=int, metavar="N", help="Fail if there are more recompiles.")
-    @argument("--max-graphs", type=int, metavar="N", help="Fail if there are more graphs.")
+    @argument("--max-breaks", type=_count, metavar="N", help="Fail if there are more graph breaks.")
+    @argument("--max-recompiles", type=_count, metavar="N", help="Fail if there are more recompiles.")
+    @argument("--max-graphs", type=_count, metavar="N", help="Fail if there are more graphs.")
     @line_cell_magic
     def compile_explain(self, line: str, cell: str | None = None) -> Any:
         """Run the cell once, as it is, and show what torch.compile makes of what it calls.
@@ -75,15 +87,79 @@ class CompileMagics(Magics):
         return self.runner.run(options, statement, single=True)
 
     def _options(self, line: str) -> Any:
-        try:
-            arguments = parse_argstring(self.compile_explain, line)
-        except ValueError as error:
-            raise UsageError(f"can't read the options {line!r}: {error}") from None
+        arguments = _parsed(self.compile_explain, line)
+        self._check_name(arguments.output)
         return _cell_options(arguments)
+
+    def _check_name(self, name: str | None) -> None:
+        if name is None:
+            return
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise UsageError(f"-o needs a name to bind the report to, not {name!r}")
+        if name in self.shell.user_ns_hidden:
+            raise UsageError(f"-o can't bind the report to {name!r}, which is IPython's own: choose another name")
+
+    @no_var_expand
+    @magic_arguments()
+    @argument(
+        "action", nargs="?", default="on", choices=["on", "off", "status", "report", "clear"], help="Default: on."
+    )
+    @argument("--only", action="append", default=[], metavar="NAME", help="Watch only this function; may be repeated.")
+    @argument("--fail-on-recompile", action="store_true", help="Fail a cell in which something compiles again.")
+    @argument("--verbose", action="store_true", help="Show guards and graphs under each cell as well.")
+    @argument("-o", "--output", metavar="NAME", help="With report: bind the ledger to this name.")
+    @line_magic
+    def compile_watch(self, line: str) -> None:
+        """Show under each cell what torch compiled in it, and keep a ledger of the notebook.
+
+        While it is on, nothing is compiled differently, and a cell in which nothing was compiled shows nothing.
+
+            %compile_watch            # on
+            %compile_watch report     # the ledger, worst function first
+            %compile_watch status     # one line
+            %compile_watch clear      # an empty ledger
+            %compile_watch off
+        """
+        arguments = self._watch_arguments(line)
+        getattr(self, f"_watch_{arguments.action}")(arguments)
+
+    def _watch_arguments(self, line: str) -> argparse.Namespace:
+        arguments = _parsed(self.compile_watch, line)
+        self._check_name(arguments.output)
+        return arguments
+
+    def _watch_on(self, arguments: argparse.Namespace) -> None:
+        options = WatchOptions(tuple(arguments.only), arguments.fail_on_recompile, arguments.verbose)
+        self.cell_watch.switch_on(options)
+        print("compile_watch is on: compiles, recompiles and fallbacks show under their cell")  # noqa: T201 - its answer
+
+    def _watch_off(self, _: argparse.Namespace) -> None:
+        self.cell_watch.switch_off()
+
+    def _watch_clear(self, _: argparse.Namespace) -> None:
+        self.cell_watch.clear()
+
+    def _watch_status(self, _: argparse.Namespace) -> None:
+        print(self.cell_watch.status())  # noqa: T201 - its answer
+
+    def _watch_report(self, arguments: argparse.Namespace) -> None:
+        report = self.cell_watch.report()
+        if arguments.output is not None:
+            self.shell.user_ns[arguments.output] = report
+        self._publish(report, {})
+
+    def _show_watched(self, report: Any, verbose: bool) -> None:  # noqa: FBT001 - as CellWatch calls it
+        self.shell.user_ns["_compile_report"] = report
+        self._publish(report, {"guards": verbose, "graphs": verbose})
+
+    def _was_explained(self) -> bool:
+        explained, self._explained = self._explained, False
+        return explained
 
     def _show(self, options: Any, capture: Any) -> None:
         from compile_magic.session import report_of
 
+        self._explained = True
         try:
             report = report_of(capture)
             self._bind(options, report)
@@ -104,15 +180,26 @@ class CompileMagics(Magics):
             self.shell.user_ns[name] = report
 
     def _display(self, options: Any, report: Any) -> None:
-        if options.quiet:
-            return
+        if not options.quiet:
+            self._publish(report, {"guards": options.guards, "graphs": options.graphs})
+
+    def _publish(self, report: Any, shown: dict[str, bool]) -> None:
         from compile_magic import render
 
-        shown = {"guards": options.guards, "graphs": options.graphs}
         if not hasattr(self.shell, "kernel") and sys.stdout.isatty():
             print(render.text(report, width=_terminal_width(), color=True, **shown))  # noqa: T201 - the user's terminal
         else:
             display(render.mimebundle(report, **shown), raw=True)
+
+
+def _parsed(magic: Any, line: str) -> argparse.Namespace:
+    try:
+        arguments: argparse.Namespace = parse_argstring(magic, line)
+    except ValueError as error:
+        raise UsageError(f"can't read the options {line!r}: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"{error}; %{magic.__name__}? lists the options") from None
+    return arguments
 
 
 def _terminal_width() -> int:
@@ -125,8 +212,6 @@ def _cell_options(arguments: argparse.Namespace) -> Any:
     from compile_magic.run import Options
     from compile_magic.session import CellOptions
 
-    if arguments.output is not None and not arguments.output.isidentifier():
-        raise UsageError(f"-o needs a name to bind the report to, not {arguments.output!r}")
     if arguments.cell and arguments.targets:
         raise UsageError("--cell compiles the whole body: give either --cell or targets")
     return CellOptions(
@@ -178,6 +263,7 @@ def unload(shell: Any) -> None:
     magics = _loaded.pop(id(shell), None)
     if magics is None:
         return
+    magics.cell_watch.switch_off()
     magics.runner.unregister()
     for kind, names in magics.magics.items():
         for name in names:

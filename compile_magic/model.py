@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from compile_magic.errors import CompileBudgetExceeded
-from compile_magic.serial import from_plain
-from compile_magic.serial import to_plain
+from compile_magic.report import Report
 
 
 @dataclass(frozen=True)
@@ -51,6 +48,24 @@ class SourceLines:
     first_line: int
     lines: tuple[str, ...]
     cell: int | None = None
+
+
+@dataclass(frozen=True)
+class CompiledFrame:
+    """One compile that gave code: of a function, or of a part of it after a graph break.
+
+    `location` is the function's definition, `entries` the number of its compiled versions then, `duration_s` what it
+    took in seconds.
+    """
+
+    compile_id: str
+    function: str
+    location: Location
+    entries: int = 1
+    duration_s: float = 0.0
+    op_count: int = 0
+    after_break: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +148,23 @@ class Guard:
 
 
 @dataclass(frozen=True)
+class Dimension:
+    """One dimension of a tensor that goes into a graph, such as `x.size(0)`.
+
+    `size` is its size in that compile. `state`: "static", "0/1" (always a constant), "dynamic", "automatic" (dynamic
+    since a size changed), "marked" (by `mark_dynamic`) or "specialised" (a symbol made a constant, at `location`).
+    """
+
+    compile_id: str
+    source: str
+    index: int
+    size: str
+    state: str
+    words: str = ""
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
 class FailedGuard:
     """The guard of one cache entry (`entry`, a compile id) that didn't hold, with what it expected and found."""
 
@@ -194,7 +226,7 @@ class Unread:
 
 
 @dataclass(frozen=True)
-class ExplainReport:
+class ExplainReport(Report):
     """What torch.compile made of a cell or a call. All times are in seconds.
 
     `mode` is "calls", "named", "cell" or "observed"; `backward_graphs` are those that AOTAutograd made of the
@@ -225,6 +257,9 @@ class ExplainReport:
     torch_version: str = ""
     sources: tuple[SourceLines, ...] = ()
     unread: tuple[Unread, ...] = ()
+    compiled: tuple[CompiledFrame, ...] = ()
+    recompile_limit: int | None = None
+    dimensions: tuple[Dimension, ...] = ()
 
     def check(
         self, *, max_breaks: int | None = None, max_recompiles: int | None = None, max_graphs: int | None = None
@@ -245,58 +280,6 @@ class ExplainReport:
     def _unexplained_skips(self) -> int:
         return sum(frame.cause is None for frame in self.skipped_frames)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as dicts, lists and scalars."""
-        plain: dict[str, Any] = to_plain(self)
-        return plain
-
-    def to_json(self) -> str:
-        """Return the report as JSON; `from_json` loads it again."""
-        return json.dumps(self.to_dict(), indent=1)
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> ExplainReport:
-        """Build a report from `to_dict`, also from one with fields that this version doesn't know.
-
-        Raises:
-            ValueError: a field without a default is missing.
-        """
-        return from_plain(cls, plain)
-
-    @classmethod
-    def from_json(cls, text: str) -> ExplainReport:
-        """Build a report from `to_json`."""
-        return cls.from_dict(json.loads(text))
-
-    def save(self, path: str | Path) -> Path:
-        """Write the report to a `.json` or a self-contained `.html` file and return its path.
-
-        Raises:
-            ValueError: the name ends in neither.
-        """
-        path = Path(path)
-        if path.suffix not in (".json", ".html"):
-            raise ValueError(f"can't save a report as {path.name!r}: the name must end in .json or .html")
-        text = self.to_json() if path.suffix == ".json" else _render().page(self)
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        bundle: dict[str, str] = _render().mimebundle(self)
-        kept = include or bundle
-        return {mime: text for mime, text in bundle.items() if mime in kept and mime not in (exclude or ())}
-
-    def __str__(self) -> str:
-        text: str = _render().text(self)
-        return text
-
 
 def _over(name: str, count: int, most: int | None) -> str:
     return f"{count} {name}{'s' * (count != 1)}, allowed {'is' if most == 1 else 'are'} {most}"
-
-
-def _render() -> Any:
-    # The one arrow that points forward: a value shows itself in a notebook only if it knows its renderer.
-    from compile_magic import render
-
-    return render

@@ -14,12 +14,15 @@ from compile_magic import recompiles
 from compile_magic import times
 from compile_magic.compiles import Compile
 from compile_magic.compiles import hear
+from compile_magic.dimensions import dimensions
 from compile_magic.excerpts import excerpts
 from compile_magic.frames import MACHINERY
 from compile_magic.frames import USERS
 from compile_magic.frames import Places
 from compile_magic.frames import folded
+from compile_magic.graphs import compiled_frame
 from compile_magic.guards import Reader
+from compile_magic.model import CompiledFrame
 from compile_magic.model import ExplainReport
 from compile_magic.model import Failure
 from compile_magic.model import GraphBreak
@@ -67,6 +70,9 @@ def parse(capture: Capture) -> ExplainReport:
         torch_version=capture.torch_version,
         sources=excerpts(read.findings(), read.places),
         unread=read.heard.unread,
+        compiled=tuple(read.compiled()),
+        recompile_limit=capture.recompile_limit,
+        dimensions=tuple(size for each in read.counted if each.op_counts for size in dimensions(each, read.places)),
     )
 
 
@@ -78,7 +84,8 @@ class _Reading:
         self.heard = hear(capture.records)
         self.places = Places(capture.roots, capture.sources)
         self.places.learn(self._files())
-        self.compiles = [each for each in self.heard if not self._is_machinery(each)]
+        now = (each for each in self.heard if each.order >= capture.past)
+        self.compiles = [each for each in now if not self._is_machinery(each)]
         self.reasons = recompiles.Reasons(self.heard, self.places)
 
     def _files(self) -> Iterator[str]:
@@ -117,6 +124,12 @@ class _Reading:
 
     def _in_user_code(self, compiled: Compile) -> bool:
         return compiled.frame is None or self.places.owner(compiled.frame.file) in USERS
+
+    def compiled(self) -> Iterator[CompiledFrame]:
+        """Return the compiles that gave code."""
+        for each in self.counted:
+            if each.frame is not None and not each.fail_type and each.started:
+                yield compiled_frame(each, each.frame, self.places)
 
     def metrics(self) -> Iterator[Mapping[str, Any]]:
         """Return torch's metrics of each compile and of the backward compiles that belong to it."""

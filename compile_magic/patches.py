@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import re
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -42,8 +45,11 @@ class Patches:
 
     def rebind(self, name: str) -> None:
         """Explain what the cell has just bound to a target's name; a value that can't be compiled is left alone."""
+        if name not in self._namespace:
+            # A plain `del`.
+            return
         try:
-            check(name, self._namespace.get(name))
+            check(name, self._namespace[name])
         except ValueError as error:
             self._run.note(f"not explained any more: {error}")
         else:
@@ -57,7 +63,7 @@ class Patches:
             self._undo.append(functools.partial(_restore_names, self._namespace, wrapper, value))
         else:
             owner = resolve_owner(match["owner"], self._namespace)
-            self._undo.append(_set_attribute(owner, match["attribute"], wrapper))
+            self._undo.append(_set_attribute(owner, match["attribute"], wrapper, value))
 
     def undo(self) -> None:
         """Put everything back; a name that the cell has bound to something else meanwhile stays as the cell left it."""
@@ -84,9 +90,39 @@ def _named(original: Any, explained: Any) -> Any:
 def _restore_names(namespace: dict[str, Any], wrapper: Any, value: Any) -> None:
     for name in [name for name, bound in list(namespace.items()) if bound is wrapper]:
         namespace[name] = value
+    replace_kept(wrapper, value)
 
 
-def _set_attribute(owner: Any, name: str, wrapper: Any) -> Callable[[], None]:
+# The references to a wrapper that nobody but us holds: of the step that undoes, of its arguments, of the question.
+_OUR_REFERENCES = 4
+
+
+def replace_kept(wrapper: Any, value: Any) -> None:
+    """Put `value` where the cell has stored `wrapper`: into dicts, lists, attributes and closures.
+
+    A tuple or a set keeps it; it calls the original then.
+    """
+    if sys.getrefcount(wrapper) <= _OUR_REFERENCES:
+        return
+    for holder in gc.get_referrers(wrapper):
+        if isinstance(holder, types.CellType):
+            holder.cell_contents = value
+        elif isinstance(holder, list):
+            _replace_items(holder, dict(enumerate(holder)), wrapper, value)
+        elif not isinstance(holder, (types.FunctionType, types.FrameType, types.ModuleType)):
+            own = holder if isinstance(holder, dict) else getattr(holder, "__dict__", None)
+            if isinstance(own, dict):
+                _replace_items(own, dict(own), wrapper, value)
+
+
+def _replace_items(holder: Any, items: dict[Any, Any], wrapper: Any, value: Any) -> None:
+    # No comprehension here or above: it would hold `wrapper` in a cell, which is then replaced as well.
+    for key, kept in items.items():
+        if kept is wrapper:
+            holder[key] = value
+
+
+def _set_attribute(owner: Any, name: str, wrapper: Any, value: Any) -> Callable[[], None]:
     own = vars(owner)
     had, before = name in own, own.get(name)
     setattr(owner, name, wrapper)
@@ -96,5 +132,6 @@ def _set_attribute(owner: Any, name: str, wrapper: Any) -> Callable[[], None]:
             delattr(owner, name)
             if had:
                 setattr(owner, name, before)
+        replace_kept(wrapper, value)
 
     return undo

@@ -14,18 +14,22 @@ from typing import Any
 
 from compile_magic.cellfunction import PUBLISH
 from compile_magic.cellfunction import UNBOUND_NAME
+from compile_magic.cellfunction import CannotWrapError
 from compile_magic.cellfunction import as_function
 from compile_magic.cellfunction import cannot_wrap
+from compile_magic.cellfunction import leaves_its_scope
+from compile_magic.intercept import CLEAN
 from compile_magic.intercept import HOOK
 from compile_magic.intercept import bound_names
 from compile_magic.intercept import callees
+from compile_magic.intercept import clean_in_handlers
 from compile_magic.intercept import located
 from compile_magic.intercept import rewrite
 
 BEGIN = "__compile_magic_begin__"
 REBIND = "__compile_magic_rebind__"
 # The names that a rewritten cell uses. They are builtins while it runs, so that the notebook's own stay as they are.
-HOOKS = (HOOK, REBIND, PUBLISH, UNBOUND_NAME)
+HOOKS = (HOOK, REBIND, PUBLISH, UNBOUND_NAME, CLEAN)
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,18 @@ class Plan:
 
 
 def plan(body: Sequence[ast.stmt], namespace: Mapping[str, Any], *, cell: bool, named: bool) -> Plan:
-    """Return how to run the statements of a cell."""
+    """Return how to run the statements of a cell.
+
+    Raises:
+        CannotWrapError: there are none.
+    """
+    if not body:
+        raise CannotWrapError("the cell has no code: there is nothing to explain")
     tree = ast.Module(list(body), [])
     bound = frozenset(bound_names(tree))
+    if leaves_its_scope(tree):
+        # Python refuses it, and shall say so.
+        return Plan("calls", bound=bound)
     if cell:
         return Plan("cell", bound=bound)
     if named:
@@ -120,7 +133,9 @@ def _is_users(value: Any) -> bool:
         return False
     from compile_magic.targets import decide
 
-    return decide(value).how in ("compile", "observe")
+    decision = decide(value)
+    # Some of what stays eager isn't the same when it is compiled with the cell: an lru_cache forgets, for one.
+    return decision.how in ("compile", "observe") or (decision.how == "eager" and not isinstance(value, type))
 
 
 def _base(node: ast.expr) -> tuple[ast.expr, list[str]]:
@@ -142,8 +157,8 @@ def apply(
     if found.mode == "cell":
         return as_function(body, namespace)
     if found.mode == "named":
-        return with_rebinds(body, frozenset(targets))
-    return rewrite(ast.Module(list(body), [])).body
+        return with_rebinds(clean_in_handlers(ast.Module(list(body), [])).body, frozenset(targets))
+    return clean_in_handlers(rewrite(ast.Module(list(body), []))).body
 
 
 def with_rebinds(body: Sequence[ast.stmt], targets: frozenset[str]) -> list[ast.stmt]:

@@ -11,26 +11,30 @@ from compile_magic.causes import understand
 from compile_magic.changes import Change
 from compile_magic.changes import Facts
 from compile_magic.changes import facts
+from compile_magic.compiles import WRAPPERS
 from compile_magic.compiles import Compile
 from compile_magic.frames import MACHINERY
 from compile_magic.frames import Frame
 from compile_magic.frames import Places
 from compile_magic.frames import folded
 from compile_magic.frames import resumed_at
+from compile_magic.guard_places import made_at
+from compile_magic.guard_places import read_place
 from compile_magic.guards import BEFORE_BREAK
-from compile_magic.guards import PLACE
 from compile_magic.model import FailedGuard
 from compile_magic.model import LimitHit
-from compile_magic.model import Location
 from compile_magic.model import Recompile
+from compile_magic.recompile_fixes import fix_for
 
 LIMIT_TYPES = frozenset(
     {"RecompileLimitExceeded", "CacheLimitExceeded", "FailOnRecompileLimitHit", "FailOnCacheLimitHit"}
 )
 LIMIT_TEXTS = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded")
 
-_ENTRY = re.compile(r"^(?P<entry>!?[\d/]+/\d+|None): (?P<rest>.*)$", re.DOTALL)
+_ENTRY = re.compile(r"^(?P<entry>!?[\d/]+/\d+|None): ?(?P<rest>.*)$", re.DOTALL)
 _CURRENT = re.compile(r"currently set to (?P<limit>\d+)")
+# What torch calls a module of its own and its arguments in the function that it puts around it.
+_WRAPPED = re.compile(r"\bfn\b|\bargs\[(?P<number>\d+)\]")
 _LOGGED = re.compile(
     r"recompile_limit \((?P<limit>\d+)\)\s+function: '(?P<name>[^']+)' \((?P<file>.+):(?P<line>\d+)\)", re.DOTALL
 )
@@ -88,15 +92,9 @@ class Reasons:
         first = rest.partition("\nUser stack trace:")[0].rstrip(" ,\n")
         expression, mark, place = first.partition("  # ")
         change = understand(expression.strip(), self._known(compiled.epoch, entry), self._known_of(compiled))
-        where = self._place(mark + place)
+        made = self._compiles.get((compiled.epoch, entry))
+        where = read_place(mark + place, self._places) or made_at(made, expression, change.source, self._places)
         return FailedGuard(entry, expression.strip(), change.source, change.expected, change.actual, where), change
-
-    def _place(self, text: str) -> Location | None:
-        match = PLACE.search(text)
-        if match is None:
-            return None
-        file = self._places.full_name(match["file"].strip())
-        return self._places.location(Frame(file, int(match["line"]), match["name"], (match["code"] or "").strip()))
 
     def _distance(self, compiled: Compile, entry: str) -> int:
         old, new = self._known(compiled.epoch, entry), self._known_of(compiled)
@@ -136,12 +134,15 @@ def _recompile(events: list[Event], places: Places) -> Recompile:
         cause=first.change.cause,
         words=said(first.change.words, frame, places),
         count=len(events),
+        fix=fix_for(first.change),
         raw="\n".join(reason for event in events for reason in event.compiled.reasons),
     )
 
 
 def said(words: str, frame: Frame, places: Places) -> str:
     """Return the words without the names that only Dynamo knows."""
+    if frame.file.endswith(WRAPPERS):
+        words = _WRAPPED.sub(lambda match: f"argument {match['number']}" if match["number"] else "the module", words)
     line = resumed_at(frame.name)
     if line is None:
         return words

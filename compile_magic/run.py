@@ -6,9 +6,7 @@ import functools
 import platform
 import types
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +43,19 @@ class Options:
     fresh: bool = False
 
 
+class Call:
+    """An intercepted call: its number, and how many records there were before it."""
+
+    __slots__ = ("isolated", "name", "number", "outermost", "start")
+
+    def __init__(self, name: str, number: int, start: int, *, outermost: bool, isolated: bool) -> None:
+        self.name = name
+        self.number = number
+        self.start = start
+        self.outermost = outermost
+        self.isolated = isolated
+
+
 class Run:
     """Compiles, records and isolates the calls of one cell. `start`, then `intercept` for each callee, then `finish`.
 
@@ -54,18 +65,20 @@ class Run:
 
     def __init__(self, options: Options, *, mode: str, only: Sequence[str] = ()) -> None:
         if options.backend not in _torch.backend_names():
-            known = ", ".join(sorted(_torch.backend_names()))
-            raise ValueError(f"there is no backend {options.backend!r}; torch knows {known}")
+            raise ValueError(
+                f"there is no backend {options.backend!r}: the usual ones are eager, aot_eager, inductor and "
+                "cudagraphs; torch.compiler.list_backends(()) lists them all"
+            )
         self._options = options
         self._mode = mode
         self._only = tuple(only)
         self._recorder = Recorder()
         self._backend = CountingBackend(options.backend, self._recorder)
+        self._marks = Marks()
         self._isolation = Isolation(self._backend, fresh=options.fresh)
         self._explained: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._targets: dict[Target, None] = {}
         self._observed: dict[int, Any] = {}
-        self._marks = Marks()
         self._quiet = Quiet(lambda: self._recorder.call is not None, self._recorder.add_log)
         self._calls = 0
         self._silent: dict[str, bool] = {}
@@ -82,7 +95,6 @@ class Run:
         """Begin to listen to torch."""
         _torch.preload()
         self._recorder.start()
-        self._quiet.start()
         if _torch.hears_nothing():
             self._notes.append("logging.disable() keeps torch from saying anything: enable logging to get a report")
 
@@ -158,22 +170,40 @@ class Run:
 
     # --- a call ------------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def calling(self, name: str) -> Iterator[int]:
-        """Be inside an intercepted call; gives its number. A call inside a call belongs to the outer one."""
+    # No context manager made of a generator: one adds its frames to the traceback of a StopIteration.
+
+    def begin_call(self, name: str) -> Call:
+        """Be inside an intercepted call until `end_call`. A call inside a call belongs to the outer one."""
         outer = self._recorder.call
         if outer is not None:
-            yield outer
-            return
-        number, start, self._calls = self._calls, len(self._recorder), self._calls + 1
-        self._recorder.enter(number, name)
+            return Call(name, outer, len(self._recorder), outermost=False, isolated=False)
+        number, self._calls = self._calls, self._calls + 1
+        start, outside = len(self._recorder), self._recorder.compiles_outside
         try:
-            with self._isolation.region(self._recorder.compiles_outside):
-                yield number
-        finally:
-            self._recorder.leave()
-            self._silent[name] = self._silent.get(name, True) and len(self._recorder) == start
+            self._recorder.enter(number, name)
+            self._quiet.enter()
+            self._marks.before_call(outside)
+            return Call(name, number, start, outermost=True, isolated=self._isolation.enter(outside))
+        except BaseException:
+            self._end(Call(name, number, start, outermost=True, isolated=True))
+            raise
+
+    def end_call(self, call: Call, *, done: bool) -> None:
+        """End the call; `done` unless it raised."""
+        if call.outermost:
+            self._end(call)
+            if done:
+                self._silent[call.name] = self._silent.get(call.name, True) and len(self._recorder) == call.start
             self._stances.add(_torch.stance())
+
+    def _end(self, call: Call) -> None:
+        if call.isolated:
+            self._isolation.leave()
+        self._recorder.leave()
+        self._quiet.leave()
+        if len(self._recorder) != call.start:
+            self._isolation.after_compile()
+            self._marks.after_compile()
 
     @property
     def recorder(self) -> Recorder:

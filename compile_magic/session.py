@@ -22,6 +22,7 @@ from compile_magic.run import Run
 from compile_magic.sources import CellOf
 from compile_magic.sources import collect
 from compile_magic.trace import Capture
+from compile_magic.tracebacks import clean_handled
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Session:
 
     def hooks(self) -> dict[str, Any]:
         """Return what the names in a rewritten cell stand for."""
-        return dict(zip(HOOKS, (self.intercept, self.rebind, self.publish, UNBOUND), strict=True))
+        return dict(zip(HOOKS, (self.intercept, self.rebind, self.publish, UNBOUND, clean_handled), strict=True))
 
     def _end(self) -> None:
         self._patches.undo()

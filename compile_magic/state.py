@@ -15,9 +15,7 @@ from __future__ import annotations
 import copy
 import gc
 import threading
-from collections.abc import Iterator
 from collections.abc import Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
 from types import FunctionType
@@ -34,10 +32,21 @@ class _Swap:
     substitute: CodeType
 
 
+@dataclass(frozen=True)
+class _Theirs:
+    """What of Dynamo's state is exchanged for the time of a call."""
+
+    errors: bool
+    shapes: tuple[Any, set[str]]
+    tallies: _torch.Tallies
+    seen: int
+    frame: int
+
+
 class Isolation:
     """Keeps the compiles of one run apart from the user's.
 
-    Enter `region` around each compiled call, and call `restore` at the end.
+    `enter` before each compiled call, `leave` after it, and `restore` at the end.
 
     Args:
         backend: the backend object that all compiles of this run use: it tells our cache entries from others.
@@ -53,9 +62,12 @@ class Isolation:
         self._frames: list[tuple[int, int]] = []
         self._namespaces: dict[int, dict[str, Any]] = {}
         self._names: dict[int, frozenset[str]] = {}
+        self._new_names: dict[int, frozenset[str]] = {}
+        self._theirs: _Theirs | None = None
         self._swaps: tuple[_Swap, ...] = ()
         self._swaps_as_of: object = None
         self._lock = threading.Lock()
+        self._holder: int | None = None
         self.notes: dict[str, None] = {}
 
     def watch_namespace(self, namespace: dict[str, Any]) -> None:
@@ -64,66 +76,82 @@ class Isolation:
             self._namespaces[id(namespace)] = namespace
             self._names[id(namespace)] = _torch.dynamo_names(namespace)
 
-    @contextmanager
-    def region(self, compiles_outside: int) -> Iterator[None]:
-        """Run one compiled call apart from the user's caches.
+    def enter(self, compiles_outside: int) -> bool:
+        """Begin a compiled call apart from the user's caches; return whether it is to be ended with `leave`.
 
         Args:
             compiles_outside: how many compiles of the user's own were seen; after a new one we look for live entries.
         """
-        if not self._lock.acquire(blocking=False):
-            # A call inside a call, or in a second thread: the outer one has exchanged the state already.
-            yield
-            return
-        try:
-            with _errors_suppressed(), self._exchanged_shapes(), self._on_copies(compiles_outside), self._counted():
-                yield
-        finally:
+        me = threading.get_ident()
+        # Held by this thread, it is left over from an interrupt. Held by another one, that has exchanged the state.
+        if not self._lock.acquire(blocking=False) and self._holder != me:
+            return False
+        self._holder = me
+        self._take_over(compiles_outside)
+        return True
+
+    def leave(self) -> None:
+        """End the compiled call and give the user's state back."""
+        self._give_back()
+        if self._holder == threading.get_ident():
+            self._holder = None
             self._lock.release()
 
-    @contextmanager
-    def _exchanged_shapes(self) -> Iterator[None]:
-        theirs, frames = self._process.shapes(), _torch.frame_count()
+    def _take_over(self, compiles_outside: int) -> None:
+        # Remembered first and changed afterwards, so that an interrupt in between can be undone.
+        self._give_back()
+        if self._swaps_as_of != compiles_outside:
+            self._swaps, self._swaps_as_of = self._find_swaps(), compiles_outside
+        theirs = self._theirs = _Theirs(
+            errors=_torch.suppresses_errors(),
+            shapes=self._process.shapes(),
+            tallies=self._process.tallies(),
+            seen=_torch.seen_count(),
+            frame=_torch.frame_count(),
+        )
+        if not theirs.errors:
+            # A part that can't be compiled then runs in eager and raises what it raises in a plain cell.
+            _torch.suppress_errors(value=True)
         if self._shapes is None:
-            self._shapes = (None, set()) if self._fresh else (copy.deepcopy(theirs[0]), set(theirs[1]))
+            self._shapes = (None, set()) if self._fresh else (copy.deepcopy(theirs.shapes[0]), set(theirs.shapes[1]))
         self._process.set_shapes(self._shapes)
-        try:
-            yield
-        finally:
-            self._shapes = self._process.shapes()
-            was_reset = _torch.frame_count() < frames
-            self._process.set_shapes((None, theirs[1]) if was_reset else theirs)
+        for swap in self._swaps:
+            swap.function.__code__ = swap.substitute
 
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        tallies, seen, frame = self._process.tallies(), _torch.seen_count(), _torch.frame_count()
-        try:
-            yield
-        finally:
-            if (_torch.seen_count(), _torch.frame_count()) != (seen, frame):
-                start = seen if _torch.seen_count() >= seen else 0
-                self._codes.update((id(code), code) for code in _torch.seen_codes(start))
-                self._note_frames(frame, _torch.frame_count())
-            self._process.set_tallies(tallies)
+    def _give_back(self) -> None:
+        theirs, self._theirs = self._theirs, None
+        if theirs is None:
+            return
+        for swap in self._swaps:
+            if swap.function.__code__ is swap.substitute:
+                swap.function.__code__ = swap.original
+        if not theirs.errors:
+            _torch.suppress_errors(value=False)
+        frame = _torch.frame_count()
+        self._shapes = self._process.shapes()
+        self._process.set_shapes((None, theirs.shapes[1]) if frame < theirs.frame else theirs.shapes)
+        if (_torch.seen_count(), frame) != (theirs.seen, theirs.frame):
+            self._note_compiled(theirs, frame)
+        self._process.set_tallies(theirs.tallies)
+
+    def _note_compiled(self, theirs: _Theirs, frame: int) -> None:
+        start = theirs.seen if _torch.seen_count() >= theirs.seen else 0
+        self._codes.update((id(code), code) for code in _torch.seen_codes(start))
+        self._note_frames(theirs.frame, frame)
+
+    def after_compile(self) -> None:
+        """Note the names that a region in which something was compiled has put into namespaces."""
+        for number, namespace in self._namespaces.items():
+            new = _torch.dynamo_names(namespace) - self._names[number] - self._new_names.get(number, frozenset())
+            if new:
+                self._new_names[number] = self._new_names.get(number, frozenset()) | new
+                _torch.tolerate_lost_names(namespace, new)
 
     def _note_frames(self, first: int, past: int) -> None:
         if past < first or (self._frames and first < self._frames[-1][1]):
             # The user has called torch._dynamo.reset(), which starts frame ids anew.
             self._frames.clear()
         self._frames.append((min(first, past), past))
-
-    @contextmanager
-    def _on_copies(self, compiles_outside: int) -> Iterator[None]:
-        if self._swaps_as_of != compiles_outside:
-            self._swaps, self._swaps_as_of = self._find_swaps(), compiles_outside
-        for swap in self._swaps:
-            swap.function.__code__ = swap.substitute
-        try:
-            yield
-        finally:
-            for swap in self._swaps:
-                if swap.function.__code__ is swap.substitute:
-                    swap.function.__code__ = swap.original
 
     def _find_swaps(self) -> tuple[_Swap, ...]:
         codes = {id(code): code for code in _torch.seen_codes() if self._is_theirs(code)}
@@ -140,19 +168,27 @@ class Isolation:
 
     def restore(self, compiles_outside: int) -> None:
         """Put back what our compiles left in the process. Call it once, after the last region."""
+        self._give_back()
+        self._note_lost_entries()
         mine = [code for code in self._codes.values() if not self._shared(code)]
         self._codes.clear()
         for code in mine:
             _torch.forget_code(code)
         _torch.forget_seen(mine)
-        _torch.forget_names(mine)
-        if not compiles_outside:
-            # The user's own compiles share these names; with none of them in this run, the new ones are ours.
-            for namespace in self._namespaces.values():
-                _torch.forget_stray_names(namespace, self._names[id(namespace)])
+        names = [(self._namespaces[number], new) for number, new in self._new_names.items()]
+        # Compiles share the names that none of them owns; with none of the user's in this run, the new ones are ours.
+        _torch.forget_names(mine, names, shared=not compiles_outside)
         _torch.forget_backend(self._backend)
         self._forget_frames()
         self._swaps = ()
+
+    def _note_lost_entries(self) -> None:
+        # A thread of the user's that compiles at the same moment can get in between a look for live entries and ours.
+        for code in _torch.seen_codes():
+            if id(code) not in self._codes and any(
+                _torch.entry_backend(e) is self._backend for e in _torch.entries(code)
+            ):
+                self._codes[id(code)] = code
 
     def _shared(self, code: CodeType) -> bool:
         backends = [_torch.entry_backend(entry) for entry in _torch.entries(code)]
@@ -171,16 +207,6 @@ class Isolation:
         alone = joined and self._frames[-1][1] == _torch.frame_count()
         for first, past in reversed(self._frames):
             _torch.forget_frames(first, past, rewind=alone)
-
-
-@contextmanager
-def _errors_suppressed() -> Iterator[None]:
-    # A part of the user's function that can't be compiled then runs in eager and raises what it raises in a plain cell.
-    before = _torch.suppress_errors(value=True)
-    try:
-        yield
-    finally:
-        _torch.suppress_errors(before)
 
 
 def _functions_of(codes: Mapping[int, CodeType]) -> list[FunctionType]:

@@ -43,6 +43,8 @@ from compile_magic.phrases import one_line
 from compile_magic.phrases import seconds
 from compile_magic.phrases import sentence
 from compile_magic.phrases import shorten
+from compile_magic.shapes_table import folded_sizes
+from compile_magic.shapes_table import sizes
 from compile_magic.summary import MOST_NAMES
 from compile_magic.summary import summary
 
@@ -231,6 +233,7 @@ SECTIONS: list[Section] = [
     recompiles,
     graphs,
     backward_graphs,
+    sizes,
     guards,
     compile_time,
     targets,
@@ -239,6 +242,7 @@ SECTIONS: list[Section] = [
     pointer,
     folded_fixes,
     folded_breaks,
+    folded_sizes,
     folded_guards,
     folded_targets,
     folded_graphs,

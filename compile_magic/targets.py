@@ -165,7 +165,14 @@ def resolve(name: str, namespace: Mapping[str, Any], *, bound_later: frozenset[s
         value = eval(name, {"__builtins__": {}}, namespace)  # noqa: S307 - the pattern allows names and indices only
     except Exception as error:  # noqa: BLE001 - a property of the user's may raise anything
         raise TargetError(f"can't look up `{name}`: {type(error).__name__}: {error}") from None
+    if isinstance(namespace[root], types.ModuleType) and root_of(namespace[root]) == "torch" and name != root:
+        raise TargetError(f"`{name}` is torch's own: name a function or module of yours that calls it")
     return check(name, value)
+
+
+def root_of(module: types.ModuleType) -> str:
+    """Return the package that a module belongs to."""
+    return module.__name__.partition(".")[0]
 
 
 def check(name: str, value: Any) -> Any:
@@ -178,7 +185,9 @@ def check(name: str, value: Any) -> Any:
         if test(value):
             raise TargetError(f"`{name}` {words}")
     if not callable(value):
-        raise TargetError(f"`{name}` is a {type(value).__name__}, not a callable: name a function or a module")
+        kind = type(value).__name__
+        article = "an" if kind[0].lower() in "aeiou" else "a"
+        raise TargetError(f"`{name}` is {article} {kind}, not a callable: name a function or a module")
     return value
 
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from compile_magic.changes import EXTENT
+from compile_magic.changes import Cause
 from compile_magic.changes import Change
 from compile_magic.changes import Facts
+from compile_magic.changes import a_thing
 from compile_magic.changes import cause
+from compile_magic.changes import double
 from compile_magic.changes import plural
+from compile_magic.changes import scaled
 from compile_magic.changes import was
 from compile_magic.changes import went
-from compile_magic.guards import device
 from compile_magic.guards import plain
+from compile_magic.key_causes import keys_change
+from compile_magic.state_causes import state_change
 
 # What torch's C++ calls the dtypes that Python code names otherwise.
 DTYPES = {
@@ -32,18 +39,7 @@ DTYPES = {
     "UInt32": "uint32",
     "UInt64": "uint64",
 }
-# The start of what torch says of its global state -> words.
-STATES = {
-    "grad_mode": "grad mode changed (no_grad or enable_grad around the call)",
-    "autocast": "autocast changed (torch.autocast around the call)",
-    "num_threads": "the number of threads changed (torch.set_num_threads)",
-    "default_dtype": "the default dtype changed",
-    "deterministic_algorithms": "use_deterministic_algorithms changed",
-}
-GRAD_MODES = {"true": "on", "false": "off"}
-
-# Tensors made in inference mode lack this dispatch key; any tensor that is used inside of it lacks the autograd key.
-_NORMAL = "ADInplaceOrView"
+_SAME = re.compile(r"(?P<x>[^\s=]+) is (?P<y>(?!None\b)[^\s=]+)")
 _T = r"^tensor '(?P<x>.+?)' "
 
 
@@ -51,10 +47,24 @@ _T = r"^tensor '(?P<x>.+?)' "
 ZERO_ONE = "; sizes 0 and 1 are always specialised"
 
 
-def _size(m: re.Match[str], _old: Facts, _new: Facts) -> Change:
+def _size(m: re.Match[str], old: Facts, new: Facts) -> Change:
     what = f"{plain(m['x'])}.{m['what']}({m['index']})"
-    special = m["what"] == "size" and {m["old"], m["new"]} & {"0", "1"}
-    return Change(m["what"], m["x"], m["old"], m["new"], went(what, m["old"], m["new"]) + (ZERO_ONE if special else ""))
+    if m["what"] == "stride":
+        return Change("stride", m["x"], m["old"], m["new"], went(what, m["old"], m["new"]))
+    words = [went(what, m["old"], m["new"]), *_other_sizes(m["x"], m["index"], old, new)]
+    special = ZERO_ONE if {m["old"], m["new"]} & {"0", "1"} else ""
+    return Change("size", m["x"], m["old"], m["new"], " and ".join(words) + special)
+
+
+def _other_sizes(name: str, index: str, old: Facts, new: Facts) -> Iterator[str]:
+    """Return the words for the further sizes that changed, of this tensor and of others: torch names the first only."""
+    extents = (EXTENT.fullmatch(what) for what in old.values)
+    for m in extents:
+        if m is None or m["what"] != "size" or (m["x"], m["index"]) == (name, index):
+            continue
+        before, after = old.values[m[0]], new.size(m["x"], m["index"])
+        if after not in ("", before) and before != "None":
+            yield f"{plain(m['x'])}.size({m['index']}) from {before} to {after}"
 
 
 def _rank(m: re.Match[str], _old: Facts, _new: Facts) -> Change:
@@ -77,51 +87,30 @@ def _device_index(m: re.Match[str], _old: Facts, _new: Facts) -> Change:
     return Change("device", m["x"], m["old"], m["new"], words)
 
 
-def _dispatch_keys(m: re.Match[str], _old: Facts, _new: Facts) -> Change:
-    name, before, after = plain(m["x"]), device(m["old"], ""), device(m["new"], "")
-    if before != after:
-        return Change("device", m["x"], before, after, f"{name} was on {before}, now on {after}")
-    return Change("dispatch_keys", m["x"], m["old"], m["new"], _keys_words(name, _keys(m["old"]), _keys(m["new"])))
-
-
-def _keys(text: str) -> set[str]:
-    return {key.strip() for key in text.split(",")}
-
-
-def _keys_words(name: str, before: set[str], after: set[str]) -> str:
-    changed = before ^ after
-    if _NORMAL in changed:
-        return f"{name} is {'an' if _NORMAL in before else 'no'} inference tensor now"
-    if any(key.startswith("Autograd") for key in changed):
-        entered = any(key.startswith("Autograd") for key in before)
-        return f"inference_mode was switched {'on' if entered else 'off'} around the call"
-    return f"{name} is another kind of tensor (dispatch keys {', '.join(sorted(changed))} changed)"
-
-
 def _global_state(m: re.Match[str], old: Facts, new: Facts) -> Change:
-    name = m["names"].strip()
-    before, after = old.get("global grad_mode"), new.get("global grad_mode")
-    if name.startswith("grad_mode"):
-        known = {"expected": GRAD_MODES.get(before, ""), "actual": GRAD_MODES.get(after, "")}
-        return Change("grad_mode", words=_grad_words(before, after), **known)
-    words = next((words for start, words in STATES.items() if name.startswith(start)), None)
-    return Change("global_state", name, words=words or f"torch's global state changed: {name}")
+    return state_change(m["names"], old, new)
 
 
-def _grad_words(before: str, after: str) -> str:
-    if (before, after) == ("true", "false"):
-        return "grad mode went from on to off (no_grad around the call)"
-    if (before, after) == ("false", "true"):
-        return "grad mode went from off to on (no no_grad around the call any more)"
-    return STATES["grad_mode"]
+def _tensor_type(m: re.Match[str], old: Facts, _new: Facts) -> Change:
+    if m["new"] == "NoneType":
+        return Change("none", m["x"], "a tensor", "None", was(plain(m["x"]), "a tensor", "None"))
+    before = a_thing(old.get(f"{m['x']}.class")).replace("Tensor", "tensor") or "a tensor"
+    return Change("type", m["x"], before, a_thing(m["new"]), was(plain(m["x"]), before, a_thing(m["new"])))
 
 
-def _tensor_type(m: re.Match[str], _old: Facts, _new: Facts) -> Change:
-    return Change("type", m["x"], "a tensor", m["new"], f"{plain(m['x'])} was a tensor, now of type {m['new']}")
+def _aliasing(m: re.Match[str], _old: Facts, new: Facts) -> Change:
+    pairs = (_SAME.fullmatch(what) for what in new.values)
+    pair = next(((pair["x"], pair["y"]) for pair in pairs if pair), None)
+    if pair is None:
+        return Change("aliasing", words="two arguments are the same tensor now")
+    one, two = sorted(pair)
+    words = f"{plain(one)} and {plain(two)} are the same tensor now"
+    return Change("aliasing", one, "two tensors", "the same tensor", words)
 
 
-def _aliasing(_m: re.Match[str], _old: Facts, _new: Facts) -> Change:
-    return Change("aliasing", words="two arguments are the same tensor now")
+def _marked(_m: re.Match[str], _old: Facts, _new: Facts) -> Change:
+    words = "a tensor was marked (mark_dynamic, mark_static) after the function had been compiled without the mark"
+    return Change("dynamic_mark", words=words)
 
 
 def _shape(m: re.Match[str], _old: Facts, new: Facts) -> Change:
@@ -136,28 +125,98 @@ def _shape(m: re.Match[str], _old: Facts, new: Facts) -> Change:
     return Change(name, m["x"], needed, after, words + (ZERO_ONE if special else ""))
 
 
-TENSOR_CAUSES = (
+_MARKED = """\
+f(torch.ones(3))
+x = torch.ones(3)
+torch._dynamo.mark_dynamic(x, 0)
+f(x)"""
+_CONDITION = """\
+@torch.compile(backend="eager", dynamic=True)
+def f(x):
+    return x + 1 if x.shape[0] > 10 else x - 1
+
+f(torch.ones(3))
+f(torch.ones(20))
+"""
+
+TENSOR_CAUSES: tuple[Cause, ...] = (
     cause(
         "size",
-        _T + r"(?P<what>size|stride) mismatch at index (?P<index>\d+)\. expected (?P<old>\S+), actual (?P<new>\S+)",
+        _T + r"(?P<what>size) mismatch at index (?P<index>\d+)\. expected (?P<old>\d+), actual (?P<new>\d+)",
         _size,
+        double("f(torch.ones(3))\nf(torch.ones(4))"),
+        "x.size(0) went from 3 to 4",
     ),
-    cause("rank", _T + r"rank mismatch\. expected (?P<old>\d+), actual (?P<new>\d+)", _rank),
-    cause("dtype", _T + r"dtype mismatch\. expected (?P<old>\w+), actual (?P<new>\w+)", _dtype),
-    cause("requires_grad", _T + r"requires_grad mismatch\. expected requires_grad=(?P<old>\w+)", _requires_grad),
+    cause(
+        "stride",
+        _T + r"(?P<what>stride) mismatch at index (?P<index>\d+)\. expected (?P<old>\d+), actual (?P<new>\d+)",
+        _size,
+        double("f(torch.ones(3, 3))\nf(torch.ones(3, 3).t())"),
+        "x.stride(0) went from 3 to 1",
+    ),
+    cause(
+        "rank",
+        _T + r"rank mismatch\. expected (?P<old>\d+), actual (?P<new>\d+)",
+        _rank,
+        double("f(torch.ones(3))\nf(torch.ones(3, 3))"),
+        "x had 1 dimension, now 2",
+    ),
+    cause(
+        "dtype",
+        _T + r"dtype mismatch\. expected (?P<old>\w+), actual (?P<new>\w+)",
+        _dtype,
+        double("f(torch.ones(3))\nf(torch.ones(3, dtype=torch.int64))"),
+        "x was float32, now int64",
+    ),
+    cause(
+        "requires_grad",
+        _T + r"requires_grad mismatch\. expected requires_grad=(?P<old>\w+)",
+        _requires_grad,
+        double("f(torch.ones(3))\nf(torch.ones(3, requires_grad=True))"),
+        "x.requires_grad went from False to True",
+    ),
     cause("device", r"'(?P<x>.+?)'.*device index mismatch\D*(?P<old>-?\d+)\D+(?P<new>-?\d+)", _device_index),
     cause(
-        "dispatch_keys",
+        "device",
         _T
         + r"dispatch key set mismatch\. expected DispatchKeySet\((?P<old>.*?)\), actual DispatchKeySet\((?P<new>.*?)\)",
-        _dispatch_keys,
+        keys_change,
+        double("f(torch.ones(3))\nf(torch.ones(3, device='meta'))"),
+        "x was on cpu, now on meta",
     ),
-    cause("grad_mode", r"^GLOBAL_STATE changed: ?(?P<names>.*)", _global_state),
+    cause(
+        "grad_mode",
+        r"^GLOBAL_STATE changed: ?(?P<names>.*)",
+        _global_state,
+        double("x = torch.ones(3)\nf(x)\nwith torch.no_grad():\n    f(x)"),
+        "grad mode went from on to off (no_grad around the call)",
+    ),
     cause(
         "type",
         r"^expected type of '(?P<x>.+?)' to be a tensor type, .*?but found <class '(?P<new>[^']+)'>",
         _tensor_type,
+        "@compiled\ndef f(x, a):\n    return x + a\n\nf(torch.ones(3), torch.zeros(3))\nf(torch.ones(3), 2)\n",
+        "a was a tensor, now an int",
     ),
-    cause("aliasing", r"Duplicate tensors? found", _aliasing),
-    cause("size", r"(?P<x>[^\s()]+)\.(?P<what>size|stride)\(\)\[(?P<index>\d+)\]", _shape),
+    cause(
+        "aliasing",
+        r"Duplicate tensors? found",
+        _aliasing,
+        scaled("f(x, torch.ones(3))\nf(x, x)"),
+        "a and x are the same tensor now",
+    ),
+    cause(
+        "dynamic_mark",
+        r"^_has_dynamo_dim_marking|_dynamo_(?:weak_|strict_)?(?:dynamic|static|unbacked)_indices",
+        _marked,
+        double(_MARKED),
+        "a tensor was marked (mark_dynamic, mark_static) after the function had been compiled without the mark",
+    ),
+    cause(
+        "size",
+        r"(?P<x>[^\s()]+)\.(?P<what>size|stride)\(\)\[(?P<index>\d+)\]",
+        _shape,
+        _CONDITION,
+        "x.size(0) is 20 now: the compiled code holds for 2 <= x.size(0) <= 10",
+    ),
 )

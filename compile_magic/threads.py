@@ -1,4 +1,4 @@
-"""Whether other threads run code that the user wrote or torch's, so that exchanging code objects is unsafe."""
+"""Whether other threads may be inside a compiled function, so that exchanging code objects is unsafe."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sys
 import threading
 from types import FrameType
 
-# Threads of the notebook itself, which never run the user's functions.
-NOTEBOOK_PARTS = ("ipykernel", "IPython", "zmq", "tornado", "traitlets", "asyncio", "threading.py", "concurrent")
+from compile_magic.files import is_dynamos
+from compile_magic.files import is_user_file
 
 
 def other_threads_busy() -> bool:
-    """Return whether a thread besides this one is inside anything but the notebook's own machinery."""
+    """Return whether a thread besides this one is inside code of the user's, or inside Dynamo."""
     own = threading.get_ident()
     frames = sys._current_frames()  # noqa: SLF001 - documented for this use
     return any(_busy(frame) for thread, frame in frames.items() if thread != own)
@@ -19,15 +19,8 @@ def other_threads_busy() -> bool:
 
 def _busy(frame: FrameType | None) -> bool:
     while frame is not None:
-        if not _is_machinery(frame.f_code.co_filename):
+        file = frame.f_code.co_filename
+        if is_user_file(file) or is_dynamos(file):
             return True
         frame = frame.f_back
     return False
-
-
-def _is_machinery(file: str) -> bool:
-    in_stdlib = file.startswith(_STDLIB) and "site-packages" not in file
-    return in_stdlib or any(part in file for part in NOTEBOOK_PARTS)
-
-
-_STDLIB = str(threading.__file__).removesuffix("threading.py")

@@ -64,7 +64,10 @@ class Roots:
 
 @dataclass(frozen=True)
 class Capture:
-    """Everything that was heard while a cell ran, in order."""
+    """Everything that was heard while a cell ran, in order.
+
+    The first `past` records were heard earlier: they tell what was compiled before, and are not counted again.
+    """
 
     mode: str = "calls"
     backend: str = "eager"
@@ -78,6 +81,7 @@ class Capture:
     notes: tuple[str, ...] = ()
     error: str | None = None
     origin: str = ""
+    past: int = 0
 
     def to_jsonl(self) -> str:
         """Return a header line, then one line for each record."""

@@ -17,9 +17,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # The layers that turn a recorded capture into text: no torch and no notebook, so that a trace can be read anywhere.
 PURE = {
-    "alarms", "blocks", "breaks", "causes", "cellview", "changes", "compiles", "errors", "excerpts", "findings",
-    "folded", "frames", "graphs", "guards", "hints", "model", "ops", "outcomes", "parse", "paths", "phrases",
-    "recompiles", "remarks", "render", "serial", "shapes", "summary", "table", "tensor_causes", "times", "trace",
+    "alarms", "blocks", "breaks", "causes", "cellview", "changes", "compiles", "container_causes", "dimensions",
+    "errors", "excerpts", "findings", "fix_fits", "folded", "frames", "graphs", "guard_places", "guards", "hints",
+    "key_causes", "ledger", "merge", "model", "ops", "outcomes", "parse", "paths", "phrases", "recompile_fixes",
+    "recompiles", "remarks", "render", "report", "serial", "shapes", "shapes_table", "state_causes", "summary",
+    "table", "tensor_causes", "times", "trace", "value_causes", "watch_model", "watch_table",
 }  # fmt: skip
 NOTEBOOK = {"magics", "cell"}
 # What may import what: a layer may use itself and those before it.

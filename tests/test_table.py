@@ -126,7 +126,7 @@ def test_failures_and_limit_hits_are_alarms() -> None:
         ),
         (
             "`rollout` (Cell In[3], line 4) reached its limit of 8 compiled versions and runs in eager from now on, "
-            "silently. The guard that failed last: len(history): expected 7, found 8."
+            "silently. The guard of its newest version that failed: len(history): expected 7, found 8."
         ),
     ]
 
