@@ -28,7 +28,9 @@ class Facts:
 
     def get(self, what: str) -> str:
         """Return the value of an expression, "" if the frame doesn't depend on it."""
-        return self.values.get(what) or self.symbols.get(what) or ""
+        found = self.values.get(what) or self.symbols.get(what) or ""
+        # A number that has become a symbol: torch 2.11 writes it as an expression of its own.
+        return self.symbols.get(f"___as_tensor({what}).item()", "") if "___" in found else found
 
     def keys_of(self, name: str) -> list[str]:
         """Return the keys of the dict `name`, in order."""

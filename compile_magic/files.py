@@ -21,13 +21,19 @@ def roots() -> Roots:
 
     paths = sysconfig.get_paths()
     stdlib = {paths["stdlib"], paths["platstdlib"], str(Path(sys.base_prefix, "lib", _version()))}
-    packages = {paths["purelib"], paths["platlib"], site.getusersitepackages(), *site.getsitepackages()}
+    packages = {paths["purelib"], paths["platlib"], site.getusersitepackages(), *site.getsitepackages(), *_installed()}
     return Roots(
         torch=_torch.torch_root(),
         stdlib=tuple(sorted(stdlib)),
         packages=tuple(sorted(packages)),
         tool=str(Path(__file__).parent),
     )
+
+
+def _installed() -> set[str]:
+    # Where pip installs with --target, and what hosted notebooks put on the path: folders with metadata of packages.
+    folders = (Path(folder) for folder in sys.path if folder)
+    return {str(folder) for folder in folders if next(folder.glob("*.dist-info"), None) is not None}
 
 
 def _version() -> str:

@@ -53,7 +53,7 @@ TORCH = {
     "module list": ("y = x\nfor m in nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)]):\n    y = m(y)\ndel m", 2),
     "module with a counter": (
         (
-            "class C(nn.Module):\n    n = 0\n    def forward(self, x):\n        self.n += 1\n        return x\n"
+            "class C(nn.Module):\n    n = 0\n    def forward(self, x):\n        self.n += 1\n        return x+1\n"
             "c = C()\ny = c(x)\nn = c.n"
         ),
         1,
