@@ -16,22 +16,22 @@ from typing import Any
 
 from IPython.core.error import UsageError
 
-from compile_magic import plan as plans
-from compile_magic.body import cell_frame
-from compile_magic.body import ends_with_semicolon
-from compile_magic.body import run_statements
-from compile_magic.cellfunction import CannotWrapError
-from compile_magic.cellfunction import needs_event_loop
-from compile_magic.cellnames import CellNames
-from compile_magic.firstline import MAGIC
-from compile_magic.firstline import begin_line
-from compile_magic.firstline import replace_magic_line
-from compile_magic.plan import HOOKS
-from compile_magic.tb_hook import CleanTracebacks
+from compile_magic.notebook import plan as plans
+from compile_magic.notebook.body import cell_frame
+from compile_magic.notebook.body import ends_with_semicolon
+from compile_magic.notebook.body import run_statements
+from compile_magic.notebook.cellfunction import CannotWrapError
+from compile_magic.notebook.cellfunction import needs_event_loop
+from compile_magic.notebook.cellnames import CellNames
+from compile_magic.notebook.firstline import MAGIC
+from compile_magic.notebook.firstline import begin_line
+from compile_magic.notebook.firstline import replace_magic_line
+from compile_magic.notebook.plan import HOOKS
+from compile_magic.notebook.tb_hook import CleanTracebacks
 
 if TYPE_CHECKING:
-    from compile_magic.session import CellOptions
-    from compile_magic.session import Session
+    from compile_magic.notebook.session import CellOptions
+    from compile_magic.notebook.session import Session
     from compile_magic.trace import Capture
 
 # Where an entry of linecache holds the lines of its file.
@@ -184,7 +184,7 @@ class CellRunner:
             linecache.cache[file] = (*entry[:_LINES], shown, *entry[_LINES + 1 :])
 
     def _start(self, options: CellOptions, found: plans.Plan) -> None:
-        from compile_magic.session import Session
+        from compile_magic.notebook.session import Session
 
         if self._session is not None:
             raise UsageError(f"{MAGIC} is running in this cell already: one for a cell is enough")
@@ -254,7 +254,7 @@ class CellRunner:
 
     def _execute(self, tree: ast.Module, name: str, *, silent: bool) -> Any:
         __tracebackhide__ = True
-        from compile_magic.tracebacks import clean
+        from compile_magic.notebook.tracebacks import clean
 
         error: BaseException | None = None
         try:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_magic.model import ExplainReport
-from compile_magic.parse import parse
-from compile_magic.run import Options
-from compile_magic.run import Run
-from compile_magic.sources import collect
-from compile_magic.targets import check
-from compile_magic.targets import name_of
-from compile_magic.tracebacks import clean
+from compile_magic.notebook.tracebacks import clean
+from compile_magic.read.parse import parse
+from compile_magic.run.run import Options
+from compile_magic.run.run import Run
+from compile_magic.run.sources import collect
+from compile_magic.run.targets import check
+from compile_magic.run.targets import name_of
 
 
 @dataclass(frozen=True)

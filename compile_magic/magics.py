@@ -20,8 +20,8 @@ from IPython.core.magic_arguments import parse_argstring
 from IPython.display import display
 
 from compile_magic.cell import CellRunner
-from compile_magic.watch_cells import CellWatch
-from compile_magic.watch_cells import WatchOptions
+from compile_magic.notebook.watch_cells import CellWatch
+from compile_magic.notebook.watch_cells import WatchOptions
 
 _DYNAMIC = {"auto": None, "true": True, "false": False}
 
@@ -157,7 +157,7 @@ class CompileMagics(Magics):
         return explained
 
     def _show(self, options: Any, capture: Any) -> None:
-        from compile_magic.session import report_of
+        from compile_magic.notebook.session import report_of
 
         self._explained = True
         try:
@@ -209,8 +209,8 @@ def _terminal_width() -> int:
 
 
 def _cell_options(arguments: argparse.Namespace) -> Any:
-    from compile_magic.run import Options
-    from compile_magic.session import CellOptions
+    from compile_magic.notebook.session import CellOptions
+    from compile_magic.run.run import Options
 
     if arguments.cell and arguments.targets:
         raise UsageError("--cell compiles the whole body: give either --cell or targets")

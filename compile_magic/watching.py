@@ -14,16 +14,16 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
-from compile_magic.capture import Recorder
-from compile_magic.files import roots
 from compile_magic.ledger import Ledger
-from compile_magic.merge import merged
 from compile_magic.model import CompiledFrame
 from compile_magic.model import ExplainReport
-from compile_magic.parse import parse
-from compile_magic.sources import CellOf
-from compile_magic.sources import cell_by_name
-from compile_magic.sources import collect
+from compile_magic.read.merge import merged
+from compile_magic.read.parse import parse
+from compile_magic.run.capture import Recorder
+from compile_magic.run.files import roots
+from compile_magic.run.sources import CellOf
+from compile_magic.run.sources import cell_by_name
+from compile_magic.run.sources import collect
 from compile_magic.trace import Capture
 from compile_magic.trace import Record
 from compile_magic.watch_model import WatchedFunction

@@ -6,12 +6,12 @@ import pytest
 from traces.replay import line
 from traces.replay import report
 
-from compile_magic.breaks import MOST_RAW
-from compile_magic.breaks import read_break
-from compile_magic.breaks import read_reasons
-from compile_magic.breaks import user_stack
-from compile_magic.frames import Frame
-from compile_magic.frames import Places
+from compile_magic.read.breaks import MOST_RAW
+from compile_magic.read.breaks import read_break
+from compile_magic.read.breaks import read_reasons
+from compile_magic.read.breaks import user_stack
+from compile_magic.read.frames import Frame
+from compile_magic.read.frames import Places
 from compile_magic.trace import Roots
 
 RESUMED = {

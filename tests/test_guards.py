@@ -10,13 +10,13 @@ from traces.replay import capture
 from traces.replay import line
 from traces.replay import report
 
-from compile_magic.frames import Places
-from compile_magic.guards import AMBIENT
-from compile_magic.guards import WORDS
-from compile_magic.guards import Reader
-from compile_magic.guards import plain
-from compile_magic.guards import read_leaves
-from compile_magic.guards import words_of
+from compile_magic.read.frames import Places
+from compile_magic.read.guards import AMBIENT
+from compile_magic.read.guards import WORDS
+from compile_magic.read.guards import Reader
+from compile_magic.read.guards import plain
+from compile_magic.read.guards import read_leaves
+from compile_magic.read.guards import words_of
 from compile_magic.trace import Roots
 
 HEAD = "\nTREE_GUARD_MANAGER:\n+- RootGuardManager\n"

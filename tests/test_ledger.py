@@ -9,13 +9,13 @@ from compile_magic import render
 from compile_magic.ledger import MOST_CELLS
 from compile_magic.ledger import MOST_FUNCTIONS
 from compile_magic.ledger import Ledger
-from compile_magic.merge import merged
 from compile_magic.model import CompiledFrame
 from compile_magic.model import ExplainReport
 from compile_magic.model import GraphBreak
 from compile_magic.model import LimitHit
 from compile_magic.model import Location
 from compile_magic.model import Recompile
+from compile_magic.read.merge import merged
 from compile_magic.watch_model import WatchReport
 
 

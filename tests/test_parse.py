@@ -14,7 +14,7 @@ from traces.replay import line
 from traces.replay import report
 
 from compile_magic.model import ExplainReport
-from compile_magic.parse import parse
+from compile_magic.read.parse import parse
 from compile_magic.trace import Capture
 from compile_magic.trace import Record
 from compile_magic.trace import Roots
@@ -81,7 +81,7 @@ def test_damaged_records_are_counted_and_the_rest_is_kept():
 
 def test_parse_needs_neither_torch_nor_ipython():
     """A trace in a bug report can be read where torch isn't installed."""
-    script = "import sys; sys.modules['torch'] = sys.modules['IPython'] = None; import compile_magic.parse"
+    script = "import sys; sys.modules['torch'] = sys.modules['IPython'] = None; import compile_magic.read.parse"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

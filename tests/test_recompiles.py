@@ -10,10 +10,10 @@ from traces.replay import capture
 from traces.replay import line
 from traces.replay import report
 
-from compile_magic.causes import CAUSES
-from compile_magic.causes import understand
-from compile_magic.changes import Facts
-from compile_magic.parse import parse
+from compile_magic.read.causes import CAUSES
+from compile_magic.read.causes import understand
+from compile_magic.read.changes import Facts
+from compile_magic.read.parse import parse
 
 CHANGES = {
     "dtype_then_grad": [

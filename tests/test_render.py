@@ -12,14 +12,14 @@ import reports
 from rich.cells import cell_len
 
 from compile_magic import render
-from compile_magic.blocks import Folded
 from compile_magic.model import ExplainReport
 from compile_magic.model import Graph
 from compile_magic.render.clean import clean
 from compile_magic.render.fit import Drawn
 from compile_magic.render.fit import Item
 from compile_magic.render.fit import fit
-from compile_magic.table import blocks
+from compile_magic.show.blocks import Folded
+from compile_magic.show.table import blocks
 
 CLEAN = """\
 compile_explain: 1 graph, no breaks, no recompiles · backend eager · compiled: f (calls) · 0.41 s

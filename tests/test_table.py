@@ -7,32 +7,32 @@ from dataclasses import replace
 import pytest
 import reports
 
-from compile_magic import cellview
-from compile_magic import table
-from compile_magic.alarms import alarms
-from compile_magic.blocks import CellLine
-from compile_magic.blocks import Code
-from compile_magic.blocks import Folded
-from compile_magic.blocks import Line
-from compile_magic.blocks import Lines
-from compile_magic.blocks import Row
-from compile_magic.blocks import SourceView
-from compile_magic.blocks import Summary
-from compile_magic.blocks import Table
-from compile_magic.findings import advice
-from compile_magic.findings import fix_words
-from compile_magic.findings import label
 from compile_magic.model import ExplainReport
 from compile_magic.model import Fix
 from compile_magic.model import GraphBreak
 from compile_magic.model import SkippedFrame
 from compile_magic.model import SourceLines
 from compile_magic.model import Target
-from compile_magic.phrases import counted
-from compile_magic.phrases import listed
-from compile_magic.phrases import seconds
-from compile_magic.phrases import shorten
-from compile_magic.summary import summary
+from compile_magic.show import cellview
+from compile_magic.show import table
+from compile_magic.show.alarms import alarms
+from compile_magic.show.blocks import CellLine
+from compile_magic.show.blocks import Code
+from compile_magic.show.blocks import Folded
+from compile_magic.show.blocks import Line
+from compile_magic.show.blocks import Lines
+from compile_magic.show.blocks import Row
+from compile_magic.show.blocks import SourceView
+from compile_magic.show.blocks import Summary
+from compile_magic.show.blocks import Table
+from compile_magic.show.findings import advice
+from compile_magic.show.findings import fix_words
+from compile_magic.show.findings import label
+from compile_magic.show.phrases import counted
+from compile_magic.show.phrases import listed
+from compile_magic.show.phrases import seconds
+from compile_magic.show.phrases import shorten
+from compile_magic.show.summary import summary
 
 
 def test_a_clean_report_reads_as_good_news() -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from compile_magic.blocks import Block
 from compile_magic.model import ExplainReport
 from compile_magic.report import Report
+from compile_magic.show.blocks import Block
 from compile_magic.watch_model import WatchReport
 
 
@@ -56,14 +56,14 @@ def _html(report: Report, *, width: int, guards: bool, graphs: bool) -> str:
 
 
 def _blocks(report: Report, *, opened: Collection[str] = ()) -> tuple[Block, ...]:
-    from compile_magic.watch_table import cell_blocks
-    from compile_magic.watch_table import ledger_blocks
+    from compile_magic.show.watch_table import cell_blocks
+    from compile_magic.show.watch_table import ledger_blocks
 
     if isinstance(report, WatchReport):
         return ledger_blocks(report, opened=opened)
     if not isinstance(report, ExplainReport):
         raise TypeError(f"there is no way to show a {type(report).__name__}")
-    from compile_magic.table import blocks
+    from compile_magic.show.table import blocks
 
     return (cell_blocks if report.mode == "watched" else blocks)(report, opened=opened)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compile_magic.blocks import Code
-from compile_magic.blocks import Column
-from compile_magic.blocks import Folded
-from compile_magic.blocks import Row
-from compile_magic.blocks import Table
 from compile_magic.render import style
 from compile_magic.render.markup import Html
 from compile_magic.render.markup import advised
 from compile_magic.render.markup import escaped
 from compile_magic.render.markup import tag
 from compile_magic.render.markup import toned
+from compile_magic.show.blocks import Code
+from compile_magic.show.blocks import Column
+from compile_magic.show.blocks import Folded
+from compile_magic.show.blocks import Row
+from compile_magic.show.blocks import Table
 
 MOST_FOLDED_ROWS = 200
 MOST_OF_A_CELL = 400

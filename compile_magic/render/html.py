@@ -9,18 +9,6 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
-from compile_magic.blocks import Alarm
-from compile_magic.blocks import Alarms
-from compile_magic.blocks import Block
-from compile_magic.blocks import CellLine
-from compile_magic.blocks import CellView
-from compile_magic.blocks import Folded
-from compile_magic.blocks import Line
-from compile_magic.blocks import Lines
-from compile_magic.blocks import Pointer
-from compile_magic.blocks import SourceView
-from compile_magic.blocks import Summary
-from compile_magic.blocks import Table
 from compile_magic.render import style
 from compile_magic.render.details import draw_folded
 from compile_magic.render.details import draw_table
@@ -32,6 +20,18 @@ from compile_magic.render.markup import link
 from compile_magic.render.markup import prose
 from compile_magic.render.markup import tag
 from compile_magic.render.markup import toned
+from compile_magic.show.blocks import Alarm
+from compile_magic.show.blocks import Alarms
+from compile_magic.show.blocks import Block
+from compile_magic.show.blocks import CellLine
+from compile_magic.show.blocks import CellView
+from compile_magic.show.blocks import Folded
+from compile_magic.show.blocks import Line
+from compile_magic.show.blocks import Lines
+from compile_magic.show.blocks import Pointer
+from compile_magic.show.blocks import SourceView
+from compile_magic.show.blocks import Summary
+from compile_magic.show.blocks import Table
 
 MOST_CHARS = 190_000
 MOST_ALARMS = 8

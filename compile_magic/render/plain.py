@@ -10,24 +10,24 @@ from typing import Any
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from compile_magic.blocks import Alarm
-from compile_magic.blocks import Alarms
-from compile_magic.blocks import Block
-from compile_magic.blocks import Code
-from compile_magic.blocks import Column
-from compile_magic.blocks import Folded
-from compile_magic.blocks import Line
-from compile_magic.blocks import Lines
-from compile_magic.blocks import Pointer
-from compile_magic.blocks import Row
-from compile_magic.blocks import SourceView
-from compile_magic.blocks import Summary
-from compile_magic.blocks import Table
 from compile_magic.render.fit import Drawn
 from compile_magic.render.fit import Item
 from compile_magic.render.fit import fit
 from compile_magic.render.pen import Pen
 from compile_magic.render.source import draw_source
+from compile_magic.show.blocks import Alarm
+from compile_magic.show.blocks import Alarms
+from compile_magic.show.blocks import Block
+from compile_magic.show.blocks import Code
+from compile_magic.show.blocks import Column
+from compile_magic.show.blocks import Folded
+from compile_magic.show.blocks import Line
+from compile_magic.show.blocks import Lines
+from compile_magic.show.blocks import Pointer
+from compile_magic.show.blocks import Row
+from compile_magic.show.blocks import SourceView
+from compile_magic.show.blocks import Summary
+from compile_magic.show.blocks import Table
 
 MOST_LINES = 60
 MOST_COLUMNS = 120

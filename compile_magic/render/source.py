@@ -10,13 +10,13 @@ from itertools import islice
 from rich.cells import cell_len
 from rich.text import Text
 
-from compile_magic.blocks import CellLine
-from compile_magic.blocks import CellView
-from compile_magic.blocks import SourceView
 from compile_magic.render.clean import clean_line
 from compile_magic.render.fit import Drawn
 from compile_magic.render.fit import Item
 from compile_magic.render.pen import Pen
+from compile_magic.show.blocks import CellLine
+from compile_magic.show.blocks import CellView
+from compile_magic.show.blocks import SourceView
 
 GUTTER = 8
 INDENT = " " * GUTTER

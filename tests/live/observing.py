@@ -10,10 +10,10 @@ import sys
 import torch
 
 from compile_magic import _torch
-from compile_magic.capture import Recorder
 from compile_magic.model import ExplainReport
-from compile_magic.parse import parse
-from compile_magic.sources import collect
+from compile_magic.read.parse import parse
+from compile_magic.run.capture import Recorder
+from compile_magic.run.sources import collect
 from compile_magic.trace import Capture
 from compile_magic.trace import Roots
 

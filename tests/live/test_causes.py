@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from observing import observe
 
-from compile_magic.causes import CAUSES
-from compile_magic.causes import EXAMPLES
-from compile_magic.key_causes import KEY_CHANGES
-from compile_magic.recompile_fixes import FIXES
-from compile_magic.state_causes import STATES
+from compile_magic.read.causes import CAUSES
+from compile_magic.read.causes import EXAMPLES
+from compile_magic.read.key_causes import KEY_CHANGES
+from compile_magic.read.recompile_fixes import FIXES
+from compile_magic.read.state_causes import STATES
 
 # No torch at hand fails these for itself: an older one's wording, a device that CI lacks, a fault of torch's, or the
 # last entry of a registry, which takes what no other does. test_recompiles.py has their words.

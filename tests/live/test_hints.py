@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from compile_magic import explain
-from compile_magic.hints import HINTS
-from compile_magic.hints import BreakHint
+from compile_magic.read.hints import HINTS
+from compile_magic.read.hints import BreakHint
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 EXAMPLES = [hint for hint in HINTS if hint.example]

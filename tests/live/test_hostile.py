@@ -11,8 +11,8 @@ import pytest
 import torch
 from side_by_side import both
 
-from compile_magic.run import Options
-from compile_magic.run import Run
+from compile_magic.run.run import Options
+from compile_magic.run.run import Run
 
 _CHAINED = "def b(x):\n    try:\n        {}['a']\n    except KeyError as e:\n        raise ValueError('b') from e\nb(x)"
 _SURE = "def sure(x):\n    x = x + 1\n    assert x.sum() > 99MESSAGE\n    return x\n"

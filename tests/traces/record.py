@@ -23,9 +23,9 @@ from situations import SITUATIONS
 from situations import Situation
 
 from compile_magic import _torch
-from compile_magic.capture import CountingBackend
-from compile_magic.capture import Recorder
 from compile_magic.model import Target
+from compile_magic.run.capture import CountingBackend
+from compile_magic.run.capture import Recorder
 from compile_magic.serial import to_plain
 from compile_magic.trace import Capture
 from compile_magic.trace import Record

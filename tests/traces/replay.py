@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 
 from compile_magic.model import ExplainReport
-from compile_magic.parse import parse
+from compile_magic.read.parse import parse
 from compile_magic.trace import Capture
 
 FOLDER = Path(__file__).parent

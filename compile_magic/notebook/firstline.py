@@ -1,0 +1,35 @@
+"""The first line of a cell that is explained: what the user types, and the call that stands in its place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from compile_magic.notebook import plan as plans
+
+MAGIC = "compile_explain"
+
+
+def replace_magic_line(lines: Sequence[str]) -> list[str]:
+    """Replace the magic's line by one call, so that IPython runs the rest of the cell by itself.
+
+    IPython transforms a cell several times, also to complete it: this has no effect but its result.
+    """
+    result = list(lines)
+    for number, text in enumerate(lines):
+        if not text.strip():
+            continue
+        word, _, rest = text.strip().partition(" ")
+        if word == f"%%{MAGIC}" and any(line.strip() for line in lines[number + 1 :]):
+            result[number] = f"{plans.BEGIN}({rest.strip()!r})\n"
+        break
+    return result
+
+
+def begin_line(tree: ast.Module) -> str | None:
+    """Return the line of the magic if the cell starts with the call in its place, else None."""
+    first = tree.body[0] if tree.body else None
+    call = first.value if isinstance(first, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != plans.BEGIN:
+        return None
+    return str(call.args[0].value) if isinstance(call.args[0], ast.Constant) else None

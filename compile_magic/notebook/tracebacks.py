@@ -1,0 +1,153 @@
+"""Make the traceback of a compiled call look like that of a plain one."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import CodeType
+from types import TracebackType
+from typing import Any
+
+from compile_magic import _torch
+from compile_magic.notebook.cellfunction import SHOWN_NAME
+from compile_magic.run.files import roots
+
+# What FX calls the files of the code that it makes.
+_GRAPH = "<eval_with_key>"
+_RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
+# torch's own frames between the call and the user's code, relative to its folder.
+_PLUMBING = (
+    "_dynamo",
+    "_functorch/_aot_autograd",
+    "_functorch/aot_autograd.py",
+    "_inductor",
+    "_utils_internal.py",
+    "_compile.py",
+    "fx/graph_module.py",
+    "fx/_lazy_graph_module.py",
+)
+# A frame in the stack trace that a node of a graph carries.
+_TRACED = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>\S+)')
+# What torch says of an `assert` without a message that it made part of a graph.
+_NO_MESSAGE = "assertion error"
+
+
+def clean(error: BaseException) -> BaseException:
+    """Drop our frames and Dynamo's from an exception's traceback, and from those of the exceptions behind it."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        link.__traceback__ = clean_traceback(link.__traceback__)
+        link = link.__cause__ or link.__context__
+    return error
+
+
+def clean_handled() -> None:
+    """Clean the exception that the caller's `except` has caught."""
+    error = sys.exc_info()[1]
+    if error is not None:
+        clean(error)
+
+
+def assertion_of(error: BaseException) -> AssertionError | None:
+    """Return the AssertionError for which an `assert` of the user's, made part of a graph, has raised another error."""
+    last = next((e for e in reversed(_entries(error.__traceback__)) if _file(e).startswith(_GRAPH)), None)
+    if last is None or not _torch.failed_node(last.tb_frame, last.tb_lineno)[0].startswith("_assert_async"):
+        return None
+    said = str(error)
+    found = AssertionError(*([said] if said != _NO_MESSAGE else []))
+    found.__context__ = error.__context__
+    return found.with_traceback(clean_traceback(error.__traceback__))
+
+
+def clean_traceback(traceback: TracebackType | None) -> TracebackType | None:
+    """Return the traceback without plumbing, with each part after a graph break joined to its function."""
+    entries = _entries(traceback)
+    nexts = [*entries[1:], None]
+    kept = [entry for entry, after in zip(entries, nexts, strict=True) if not _is_plumbing(entry, after)]
+    if not kept or (kept == entries and not any(_is_continuation(entry) for entry in kept)):
+        return traceback
+    return _chain(kept, _lines_in_graphs(entries, kept))
+
+
+def _is_continuation(entry: TracebackType) -> bool:
+    name = entry.tb_frame.f_code.co_name
+    return name == SHOWN_NAME or _RESUME.fullmatch(name) is not None
+
+
+def _lines_in_graphs(entries: list[TracebackType], kept: list[TracebackType]) -> dict[int, int]:
+    """Return by position in `kept` the line that a function was on, where it failed inside a graph."""
+    lines: dict[int, int] = {}
+    position = -1
+    for entry in entries:
+        if position + 1 < len(kept) and entry is kept[position + 1]:
+            position += 1
+        elif position >= 0 and _file(entry).startswith(_GRAPH):
+            line = _traced_line(entry, kept[position].tb_frame.f_code)
+            lines.update({position: line} if line is not None else {})
+    return lines
+
+
+def _traced_line(graph: TracebackType, code: CodeType) -> int | None:
+    name = (_RESUME.fullmatch(code.co_name) or ["", code.co_name])[1]
+    traced = _TRACED.finditer(_torch.failed_node(graph.tb_frame, graph.tb_lineno)[1])
+    found = [int(m["line"]) for m in traced if (m["file"], m["name"]) == (code.co_filename, name)]
+    return found[-1] if found else None
+
+
+def _file(entry: TracebackType) -> str:
+    return entry.tb_frame.f_code.co_filename
+
+
+def _entries(traceback: TracebackType | None) -> list[TracebackType]:
+    entries = []
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    return entries
+
+
+def _is_plumbing(entry: TracebackType, after: TracebackType | None) -> bool:
+    frame, file = entry.tb_frame, _file(entry)
+    where = roots()
+    if file.startswith((where.tool, _GRAPH)):
+        return True
+    if after is not None and _file(after).startswith(where.tool) and frame.f_code.co_name == "_wrapped_call_impl":
+        # The call of a module that is explained in place; inside ours it is called once more.
+        return True
+    if not file.startswith(where.torch):
+        return False
+    inside = Path(file).relative_to(where.torch).as_posix()
+    return inside.startswith(_PLUMBING) or _calls_a_wrapper(frame.f_locals)
+
+
+def _calls_a_wrapper(local_names: Any) -> bool:
+    # torch.compile(module) is a module around the module: its call shows up as a second pair of call frames.
+    return "_orig_mod" in getattr(local_names.get("self"), "_modules", ())
+
+
+def _chain(entries: list[TracebackType], lines: Mapping[int, int]) -> TracebackType | None:
+    result: TracebackType | None = None
+    line: int | None = None
+    for position in range(len(entries) - 1, -1, -1):
+        entry = entries[position]
+        at = lines.get(position, entry.tb_lineno) if line is None else line
+        line = None
+        if position and _resumes(entry, entries[position - 1]):
+            # The rest of the function ran in a frame of its own: show its line in the frame of the function.
+            line = at
+            continue
+        result = TracebackType(result, entry.tb_frame, entry.tb_lasti, at)
+    return result
+
+
+def _resumes(entry: TracebackType, parent: TracebackType) -> bool:
+    code, above = entry.tb_frame.f_code, parent.tb_frame.f_code
+    if code.co_name == SHOWN_NAME:
+        return (above.co_name, above.co_filename) == ("<module>", code.co_filename)
+    match = _RESUME.fullmatch(code.co_name)
+    names = {above.co_name, (_RESUME.fullmatch(above.co_name) or ["", ""])[1]}
+    return match is not None and match[1] in names

@@ -1,0 +1,289 @@
+"""One run of explained calls: what is compiled, recorded, and put back."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import types
+from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from compile_magic import _torch
+from compile_magic.model import Target
+from compile_magic.run.capture import CountingBackend
+from compile_magic.run.capture import Recorder
+from compile_magic.run.explained import ExplainedCall
+from compile_magic.run.files import roots
+from compile_magic.run.marks import Marks
+from compile_magic.run.quiet import Quiet
+from compile_magic.run.state import Isolation
+from compile_magic.run.targets import Decision
+from compile_magic.run.targets import decide
+from compile_magic.run.targets import name_of
+from compile_magic.run.threads import other_threads_busy
+from compile_magic.trace import Capture
+from compile_magic.trace import Record
+from compile_magic.trace import SourceFile
+
+# Most of what a cell calls; none of it can be the user's.
+_NEVER_USERS = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the explained callables are compiled, as for torch.compile."""
+
+    backend: str = "eager"
+    dynamic: bool | None = None
+    fullgraph: bool = False
+    fresh: bool = False
+
+
+class Call:
+    """An intercepted call: its number, and how many records there were before it."""
+
+    __slots__ = ("isolated", "name", "number", "outermost", "start")
+
+    def __init__(self, name: str, number: int, start: int, *, outermost: bool, isolated: bool) -> None:
+        self.name = name
+        self.number = number
+        self.start = start
+        self.outermost = outermost
+        self.isolated = isolated
+
+
+class Run:
+    """Compiles, records and isolates the calls of one cell. `start`, then `intercept` for each callee, then `finish`.
+
+    Raises:
+        ValueError: there is no such backend.
+    """
+
+    def __init__(self, options: Options, *, mode: str, only: Sequence[str] = ()) -> None:
+        if options.backend not in _torch.backend_names():
+            raise ValueError(
+                f"there is no backend {options.backend!r}: the usual ones are eager, aot_eager, inductor and "
+                "cudagraphs; torch.compiler.list_backends(()) lists them all"
+            )
+        self._options = options
+        self._mode = mode
+        self._only = tuple(only)
+        self._recorder = Recorder()
+        self._backend = CountingBackend(options.backend, self._recorder)
+        self._marks = Marks()
+        self._isolation = Isolation(self._backend, fresh=options.fresh)
+        self._explained: dict[tuple[int, int], tuple[Any, Any]] = {}
+        self._targets: dict[Target, None] = {}
+        self._observed: dict[int, Any] = {}
+        self._quiet = Quiet(lambda: self._recorder.call is not None, self._recorder.add_log)
+        self._calls = 0
+        self._silent: dict[str, bool] = {}
+        self._stances: set[str] = set()
+        self._notes: list[str] = []
+        self._finished = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether `finish` was called."""
+        return self._finished
+
+    def start(self) -> None:
+        """Begin to listen to torch."""
+        _torch.preload()
+        self._recorder.start()
+        if _torch.hears_nothing():
+            self._notes.append("logging.disable() keeps torch from saying anything: enable logging to get a report")
+
+    def note(self, text: str) -> None:
+        """Add a sentence to the report's notes."""
+        if text not in self._notes:
+            self._notes.append(text)
+
+    # --- which callables ---------------------------------------------------------------------------------------------
+
+    def intercept(self, candidate: Any, name: str = "") -> Any:
+        """Return what the cell shall call instead of `candidate`: often `candidate` itself. Never raises."""
+        if type(candidate) in _NEVER_USERS or self._finished:
+            return candidate
+        try:
+            return self._replacement(candidate, name)
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not take the cell's result away
+            self.note(
+                f"compile_magic could not intercept `{name}`: {type(error).__name__}: {error}; please report this"
+            )
+            return candidate
+
+    def _replacement(self, candidate: Any, name: str) -> Any:
+        known = self._explained.get(_key(candidate))
+        if known is not None:
+            return known[1]
+        decision = decide(candidate)
+        if decision.how == "library":
+            return candidate
+        return self._take(candidate, decision, name or name_of(candidate))
+
+    def _take(self, candidate: Any, decision: Decision, name: str) -> Any:
+        if decision.how == "observe" and self._options.fresh:
+            return self.explained(_torch.compiled_original(candidate), name)
+        if decision.how == "compile":
+            return self.explained(candidate, name)
+        how = "observed" if decision.how == "observe" else "eager"
+        self._targets[Target(name, how, decision.why)] = None
+        if how == "observed":
+            self._observed[id(candidate)] = candidate
+        return candidate
+
+    def explained(self, candidate: Any, name: str) -> Any:
+        """Return the callable that runs `candidate` compiled, under the counting backend."""
+        known = self._explained.get(_key(candidate))
+        if known is not None:
+            return known[1]
+        self._targets[Target(name, "compiled")] = None
+        if isinstance(candidate, functools.partial):
+            inner = self.explained(candidate.func, name)
+            replacement: Any = functools.partial(inner, *candidate.args, **candidate.keywords)
+        else:
+            replacement = ExplainedCall(self, candidate, self._compile(candidate), name)
+        # `candidate` is kept so that its id stays its own.
+        self._explained[_key(candidate)] = (candidate, replacement)
+        return replacement
+
+    def _compile(self, candidate: Any) -> Any:
+        namespace = getattr(getattr(candidate, "__func__", candidate), "__globals__", None)
+        if namespace is not None:
+            self._isolation.watch_namespace(namespace)
+        options: dict[str, Any] = {"dynamic": self._options.dynamic, "fullgraph": self._options.fullgraph}
+        if _torch.can_isolate() and other_threads_busy():
+            options["isolate_recompiles"] = True
+        self._marks.watch((candidate, getattr(candidate, "__self__", None)))
+        in_place = isinstance(candidate, torch.nn.Module) and _torch.compiled_original(candidate) is candidate
+        return torch.compile(_torch.call_impl(candidate) if in_place else candidate, backend=self._backend, **options)
+
+    def watch_namespace(self, namespace: dict[str, Any]) -> None:
+        """Remember what compiles may add to in the user's namespace: its names, the marks of modules and tensors."""
+        self._isolation.watch_namespace(namespace)
+        self._marks.watch(list(namespace.values()))
+
+    # --- a call ------------------------------------------------------------------------------------------------------
+
+    # No context manager made of a generator: one adds its frames to the traceback of a StopIteration.
+
+    def begin_call(self, name: str) -> Call:
+        """Be inside an intercepted call until `end_call`. A call inside a call belongs to the outer one."""
+        outer = self._recorder.call
+        if outer is not None:
+            return Call(name, outer, len(self._recorder), outermost=False, isolated=False)
+        number, self._calls = self._calls, self._calls + 1
+        start, outside = len(self._recorder), self._recorder.compiles_outside
+        try:
+            self._recorder.enter(number, name)
+            self._quiet.enter()
+            self._marks.before_call(outside)
+            return Call(name, number, start, outermost=True, isolated=self._isolation.enter(outside))
+        except BaseException:
+            self._end(Call(name, number, start, outermost=True, isolated=True))
+            raise
+
+    def end_call(self, call: Call, *, done: bool) -> None:
+        """End the call; `done` unless it raised."""
+        if call.outermost:
+            self._end(call)
+            if done:
+                self._silent[call.name] = self._silent.get(call.name, True) and len(self._recorder) == call.start
+            self._stances.add(_torch.stance())
+
+    def _end(self, call: Call) -> None:
+        if call.isolated:
+            self._isolation.leave()
+        self._recorder.leave()
+        self._quiet.leave()
+        if len(self._recorder) != call.start:
+            self._isolation.after_compile()
+            self._marks.after_compile()
+
+    @property
+    def recorder(self) -> Recorder:
+        """Where the records of this run go."""
+        return self._recorder
+
+    @property
+    def fullgraph(self) -> bool:
+        """Whether a graph break is an error."""
+        return self._options.fullgraph
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def finish(self) -> tuple[Record, ...]:
+        """Stop listening, put Dynamo back as it was, and return the records. A second call only returns them."""
+        if not self._finished:
+            self._finished = True
+            self._quiet.stop()
+            self._recorder.stop()
+            self._add_live_guards()
+            self._add_silences()
+            self._explained.clear()
+            self._isolation.restore(self._recorder.compiles_outside)
+            self._marks.restore()
+            self._notes.extend(self._isolation.notes)
+        return self._recorder.records()
+
+    def _add_live_guards(self) -> None:
+        if not self._observed or any(record.kind == "dynamo_start" for record in self._recorder.records()):
+            return
+        names = ", ".join(f"`{target.name}`" for target in self._targets if target.how == "observed")
+        self.note(
+            f"nothing was compiled: {names} was already compiled by an earlier cell and no guard failed; "
+            "--fresh explains it anyway"
+        )
+        for candidate in self._observed.values():
+            for compile_id, text in _live_guards(candidate):
+                self._recorder.add("live_guards", compile_id=compile_id, payload=text)
+        self._observed.clear()
+
+    def _add_silences(self) -> None:
+        names = ", ".join(f"`{name}`" for name, silent in self._silent.items() if silent)
+        stances = ", ".join(sorted(self._stances - {"default"}))
+        if stances and names:
+            self.note(f"nothing was compiled of {names}: the stance is {stances}")
+        elif stances:
+            self.note(f"the stance is {stances}: what it leaves in eager leaves no record")
+        elif names:
+            self.note(f"nothing was compiled of {names}, and torch doesn't say why: its code is on torch's skip list")
+
+    def capture(self, sources: tuple[SourceFile, ...], *, error: str | None = None) -> Capture:
+        """Return everything that was recorded, as a value."""
+        return Capture(
+            mode=self._mode_found(),
+            backend=self._options.backend,
+            targets=tuple(self._targets),
+            records=self._recorder.records(),
+            sources=sources,
+            roots=roots(),
+            recompile_limit=_torch.recompile_limit(),
+            torch_version=torch.__version__,
+            python_version=platform.python_version(),
+            notes=tuple(self._notes),
+            error=error,
+        )
+
+    def _mode_found(self) -> str:
+        hows = {target.how for target in self._targets}
+        return "observed" if "observed" in hows and "compiled" not in hows else self._mode
+
+
+def _key(candidate: Any) -> tuple[int, int]:
+    # A bound method is a new object each time that it is looked up.
+    if isinstance(candidate, types.MethodType):
+        return id(candidate.__func__), id(candidate.__self__)
+    return id(candidate), 0
+
+
+def _live_guards(candidate: Any) -> list[tuple[str, str]]:
+    original = _torch.compiled_original(candidate)
+    function: Callable[..., Any] | None = getattr(original, "forward", original)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return _torch.live_guards(code) if isinstance(code, types.CodeType) else []
