@@ -22,7 +22,6 @@ from compile_magic.read import outcomes
 from compile_magic.read import recompiles
 from compile_magic.read import times
 from compile_magic.read.compiles import Compile
-from compile_magic.read.compiles import hear
 from compile_magic.read.dimensions import dimensions
 from compile_magic.read.excerpts import excerpts
 from compile_magic.read.frames import MACHINERY
@@ -31,6 +30,7 @@ from compile_magic.read.frames import Places
 from compile_magic.read.frames import folded
 from compile_magic.read.graphs import compiled_frame
 from compile_magic.read.guards import Reader
+from compile_magic.read.records import hear
 from compile_magic.read.remarks import remarks
 from compile_magic.read.shapes import shape_guards
 from compile_magic.trace import Capture

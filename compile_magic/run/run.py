@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import platform
 import types
-from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,9 @@ from compile_magic.run.explained import ExplainedCall
 from compile_magic.run.files import roots
 from compile_magic.run.marks import Marks
 from compile_magic.run.quiet import Quiet
+from compile_magic.run.silences import live_guards
+from compile_magic.run.silences import silences
+from compile_magic.run.silences import was_warm
 from compile_magic.run.state import Isolation
 from compile_magic.run.targets import Decision
 from compile_magic.run.targets import decide
@@ -223,36 +225,21 @@ class Run:
             self._finished = True
             self._quiet.stop()
             self._recorder.stop()
-            self._add_live_guards()
-            self._add_silences()
+            self._say_what_torch_does_not()
             self._explained.clear()
             self._isolation.restore(self._recorder.compiles_outside)
             self._marks.restore()
             self._notes.extend(self._isolation.notes)
         return self._recorder.records()
 
-    def _add_live_guards(self) -> None:
-        if not self._observed or any(record.kind == "dynamo_start" for record in self._recorder.records()):
-            return
-        names = ", ".join(f"`{target.name}`" for target in self._targets if target.how == "observed")
-        self.note(
-            f"nothing was compiled: {names} was already compiled by an earlier cell and no guard failed; "
-            "--fresh explains it anyway"
-        )
-        for candidate in self._observed.values():
-            for compile_id, text in _live_guards(candidate):
+    def _say_what_torch_does_not(self) -> None:
+        if self._observed and not any(record.kind == "dynamo_start" for record in self._recorder.records()):
+            self.note(was_warm([target.name for target in self._targets if target.how == "observed"]))
+            for compile_id, text in live_guards(self._observed.values()):
                 self._recorder.add("live_guards", compile_id=compile_id, payload=text)
         self._observed.clear()
-
-    def _add_silences(self) -> None:
-        names = ", ".join(f"`{name}`" for name, silent in self._silent.items() if silent)
-        stances = ", ".join(sorted(self._stances - {"default"}))
-        if stances and names:
-            self.note(f"nothing was compiled of {names}: the stance is {stances}")
-        elif stances:
-            self.note(f"the stance is {stances}: what it leaves in eager leaves no record")
-        elif names:
-            self.note(f"nothing was compiled of {names}, and torch doesn't say why: its code is on torch's skip list")
+        for note in silences([name for name, silent in self._silent.items() if silent], self._stances):
+            self.note(note)
 
     def capture(self, sources: tuple[SourceFile, ...], *, error: str | None = None) -> Capture:
         """Return everything that was recorded, as a value."""
@@ -280,10 +267,3 @@ def _key(candidate: Any) -> tuple[int, int]:
     if isinstance(candidate, types.MethodType):
         return id(candidate.__func__), id(candidate.__self__)
     return id(candidate), 0
-
-
-def _live_guards(candidate: Any) -> list[tuple[str, str]]:
-    original = _torch.compiled_original(candidate)
-    function: Callable[..., Any] | None = getattr(original, "forward", original)
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return _torch.live_guards(code) if isinstance(code, types.CodeType) else []
