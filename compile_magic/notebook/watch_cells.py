@@ -85,9 +85,9 @@ class CellWatch:
             return "compile_watch is off; %compile_watch switches it on"
         report = self.report()
         return (
-            f"compile_watch is on since In[{self._since}]: {report.compile_count} compiles, "
-            f"{report.recompile_count} recompiles, {report.limit_hit_count} limits reached, "
-            f"{len(report.functions)} functions, {report.compile_time_s:.1f} s"
+            f"compile_watch is on since In[{self._since}] · compiles: {report.compile_count}, "
+            f"recompiles: {report.recompile_count}, limits reached: {report.limit_hit_count}, "
+            f"functions: {len(report.functions)} · {report.compile_time_s:.1f} s"
         )
 
     # --- after each cell ---------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ class Facts:
     def get(self, what: str) -> str:
         """Return the value of an expression, "" if the frame doesn't depend on it."""
         found = self.values.get(what) or self.symbols.get(what) or ""
+        # Of two sizes that are the same symbol, one is known only as equal to the other.
+        found = self.symbols.get(found, found)
         # A number that has become a symbol: torch 2.11 writes it as an expression of its own.
         return self.symbols.get(f"___as_tensor({what}).item()", "") if "___" in found else found
 

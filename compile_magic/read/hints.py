@@ -64,6 +64,11 @@ HINTS: tuple[BreakHint, ...] = (
         when=r"torch/optim/",
     ),
     BreakHint(
+        frozenset({"GB0007", "GB0008"}),
+        "torch compiles an optimizer's step by itself, apart from what is around it: nothing to mend.",
+        when=r"torch\.optim|\b\w+\.step\b",
+    ),
+    BreakHint(
         frozenset({"GB0090", "GB4315"}),
         "Tell torch the shape of its result: @torch.library.register_fake(name).",
         when=r"fake (?:kernel|impl)|register_fake|unsupported operator",

@@ -113,7 +113,8 @@ def test_status_is_one_line(watched: Any) -> None:
     on = watched.ok("%compile_watch status").stdout.strip()
     watched.ok("%compile_watch off")
 
-    assert on.startswith("compile_watch is on since In[3]: 1 compiles, 0 recompiles, 0 limits reached, 1 functions")
+    figures = "compiles: 1, recompiles: 0, limits reached: 0, functions: 1"
+    assert on.startswith(f"compile_watch is on since In[3] · {figures} · ")
     assert watched.ok("%compile_watch status").stdout.strip() == ("compile_watch is off; %compile_watch switches it on")
 
 
