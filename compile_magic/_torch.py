@@ -341,6 +341,16 @@ def forget_code(code: CodeType) -> None:
         _drop(find(module, table), code)
 
 
+def resume_codes(codes: list[CodeType]) -> list[CodeType]:
+    """Return the code objects that Dynamo made of what comes after the graph breaks in these, and in those."""
+    table = getattr(find("torch._dynamo.resume_execution", "ContinueExecutionCache.cache"), "values", {})
+    found: list[CodeType] = []
+    while codes:
+        codes = [made for code in codes for made in table.get(id(code), {}).values() if made not in found]
+        found += codes
+    return found
+
+
 def forget_seen(codes: list[CodeType]) -> None:
     """Take code objects off the list of those that Dynamo was asked to convert, which only grows otherwise."""
     tracker = find("torch._dynamo.convert_frame", "input_codes")

@@ -6,6 +6,7 @@ import argparse
 import keyword
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -131,13 +132,17 @@ class CompileMagics(Magics):
     def _watch_on(self, arguments: argparse.Namespace) -> None:
         options = WatchOptions(tuple(arguments.only), arguments.fail_on_recompile, arguments.verbose)
         self.cell_watch.switch_on(options)
-        print("compile_watch is on: compiles, recompiles and fallbacks show under their cell")  # noqa: T201 - its answer
+        what = f" of {', '.join(options.only)}" if options.only else ""
+        then = "; a recompile fails its cell" if options.fail_on_recompile else ""
+        print(f"compile_watch is on: compiles, recompiles and fallbacks{what} show under their cell{then}")  # noqa: T201
 
     def _watch_off(self, _: argparse.Namespace) -> None:
         self.cell_watch.switch_off()
+        print("compile_watch is off; the ledger stays until %compile_watch clear")  # noqa: T201 - its answer
 
     def _watch_clear(self, _: argparse.Namespace) -> None:
         self.cell_watch.clear()
+        print("compile_watch: the ledger is empty")  # noqa: T201 - its answer
 
     def _watch_status(self, _: argparse.Namespace) -> None:
         print(self.cell_watch.status())  # noqa: T201 - its answer
@@ -171,7 +176,8 @@ class CompileMagics(Magics):
                 "The cell has run as usual. Please report this with the text of _compile_capture.to_jsonl().\n"
             )
             return
-        report.check(
+        # The cell's own error stops the notebook by itself.
+        replace(report, error=None).check(
             max_breaks=options.max_breaks, max_recompiles=options.max_recompiles, max_graphs=options.max_graphs
         )
 

@@ -125,13 +125,14 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class SkippedFrame:
-    """A function that ran wholly in eager although it was to be compiled."""
+    """A function that ran in eager although it was to be compiled: wholly, or after the graph break on `after_line`."""
 
     function: str
     location: Location
     reason: str
     cause: GraphBreak | None = None
     count: int = 1
+    after_line: int | None = None
 
 
 @dataclass(frozen=True)
@@ -266,6 +267,7 @@ class ExplainReport(Report):
     ) -> None:
         """Raise CompileBudgetExceeded if there are more than the given number of any of these.
 
+        So it does if the call ended with an error: then the figures are not those of a whole call.
         A function left wholly in eager counts as a break: it is the costlier form of one.
         """
         found = (
@@ -274,6 +276,7 @@ class ExplainReport(Report):
             ("graph", self.graph_count, max_graphs),
         )
         over = [_over(*each) for each in found if each[2] is not None and each[1] > each[2]]
+        over += [f"it ended with an error: {self.error}"] if self.error else []
         if over:
             raise CompileBudgetExceeded("; ".join(over))
 

@@ -58,6 +58,11 @@ class Watch:
         """Whether the watch hears anything now."""
         return self._on
 
+    def only(self, names: Collection[str]) -> None:
+        """Listen to the functions of these names from now on, to all if there are none."""
+        self._digest()
+        self._only = frozenset(names)
+
     def start(self) -> None:
         """Begin to listen; does nothing if it listens already."""
         if not self._on:
@@ -134,6 +139,11 @@ class Watch:
         """Return the ledger of everything heard so far, with what came since the last cell."""
         self.take()
         return self._ledger.report()
+
+    def __repr__(self) -> str:
+        report = self.report()
+        figures = f"compiles: {report.compile_count}, recompiles: {report.recompile_count}"
+        return f"<watch, {'on' if self.on else 'off'}, {figures}, limits reached: {report.limit_hit_count}>"
 
     @property
     def functions(self) -> tuple[WatchedFunction, ...]:

@@ -260,7 +260,7 @@ def test_recompiles_say_what_changed_and_what_was_tried() -> None:
     assert found.title == "recompiles: 2"
     assert [row.cells for row in found.rows] == [
         ("2×", "2", "f", "Cell In[3], line 8", "size"),
-        ("1×", "2", "f", "Cell In[3], line 8", "python_value"),
+        ("1×", "2", "f", "Cell In[3], line 8", "python value"),
     ]
     assert [row.below for row in found.rows] == [
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -26,6 +27,9 @@ class WatchOptions:
     verbose: bool = False
 
 
+_EVENTS = ("pre_execute", "pre_run_cell", "post_execute", "post_run_cell")
+
+
 class CellWatch:
     """Switches a watch on and off in a shell, and ends each cell with what it heard.
 
@@ -42,6 +46,7 @@ class CellWatch:
         self._watch: Watch | None = None
         self._options = WatchOptions()
         self._since = 0
+        self._loud: list[bool] = []
 
     @property
     def on(self) -> bool:
@@ -52,21 +57,26 @@ class CellWatch:
         """Begin to watch, with the ledger of an earlier watch if there is one; new options replace the old."""
         from compile_magic.watching import Watch
 
-        if self._watch is None or options.only != self._options.only:
-            self.switch_off()
-            self._watch = Watch(cell_of=CellNames(self._shell).cell_of, only=options.only)
+        if self._watch is None:
+            self._watch = Watch(cell_of=CellNames(self._shell).cell_of)
         self._options = options
+        self._watch.only(options.only)
         if not self._watch.on:
             self._watch.start()
             self._since = self._number()
-            self._shell.events.register("post_run_cell", self.post_run_cell)
+            self._explained()
+            # The cell that switches it on is running already, and its front end hears of it.
+            self._loud = [True]
+            for name in _EVENTS:
+                self._shell.events.register(name, getattr(self, name))
 
     def switch_off(self) -> None:
         """Stop watching; the ledger stays until the next `clear`."""
         if self._watch is not None and self._watch.on:
             self._watch.take(self._place())
             self._watch.stop()
-            self._shell.events.unregister("post_run_cell", self.post_run_cell)
+            for name in _EVENTS:
+                self._shell.events.unregister(name, getattr(self, name))
 
     def clear(self) -> None:
         """Forget the ledger."""
@@ -92,22 +102,44 @@ class CellWatch:
 
     # --- after each cell ---------------------------------------------------------------------------------------------
 
+    def pre_execute(self) -> None:
+        """Note that a cell starts, until more is known one that IPython runs silently."""
+        self._loud.append(False)
+
+    def pre_run_cell(self, _: Any) -> None:
+        """Note that the cell is an ordinary one."""
+        if self._loud:
+            self._loud[-1] = True
+
+    def post_execute(self) -> None:
+        """End a cell that IPython runs silently, as those of `ipython notebook.ipynb`: it has no other event."""
+        if self._loud and not self._loud.pop():
+            self._end_cell(None)
+
     def post_run_cell(self, result: Any) -> None:
         """Add what the cell compiled to the ledger and show it; fail the cell if that was asked for."""
+        self._end_cell(result)
+
+    def _end_cell(self, result: Any) -> None:
+        explained = self._explained()
         if self._watch is None:
             return
         report = self._watch.take(self._place())
         self._note_calls(result, report)
         if report is None:
             return
-        if not self._explained():
+        if not explained:
             self._show(report, self._options.verbose)
-        if self._options.fail_on_recompile and (report.recompile_count or report.limit_hit_count):
+        if (
+            result is not None
+            and self._options.fail_on_recompile
+            and (report.recompile_count or report.limit_hit_count)
+        ):
             self._fail(result, report)
 
     def _fail(self, result: Any, report: ExplainReport) -> None:
         try:
-            report.check(max_recompiles=0)
+            replace(report, error=None).check(max_recompiles=0)
         except CompileBudgetExceeded as error:
             if result.error_in_exec is None:
                 result.error_in_exec = error

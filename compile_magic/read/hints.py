@@ -69,6 +69,10 @@ HINTS: tuple[BreakHint, ...] = (
         when=r"torch\.optim|\b\w+\.step\b",
     ),
     BreakHint(
+        frozenset({"GB0354"}),
+        "The name doesn't exist, or the same function has just written it as a global: make it a local of a function.",
+    ),
+    BreakHint(
         frozenset({"GB0090", "GB4315"}),
         "Tell torch the shape of its result: @torch.library.register_fake(name).",
         when=r"fake (?:kernel|impl)|register_fake|unsupported operator",

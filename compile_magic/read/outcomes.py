@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from compile_magic.model import Failure
@@ -27,6 +28,7 @@ from compile_magic.read.frames import Places
 from compile_magic.read.frames import as_line
 from compile_magic.read.frames import folded
 from compile_magic.read.frames import read_frames
+from compile_magic.read.frames import resumed_at
 from compile_magic.read.hints import advice
 from compile_magic.read.recompiles import is_limit
 from compile_magic.trace import Capture
@@ -99,7 +101,7 @@ def skipped_frames(
         skip = _skipped(compiled, cause.get((compiled.epoch, compiled.compile_id)), places)
         site = (skip.location.file, skip.location.line, skip.function)
         count = found[site].count + 1 if site in found else 1
-        found[site] = SkippedFrame(skip.function, skip.location, skip.reason, skip.cause, count)
+        found[site] = replace(skip, count=count)
     return tuple(found.values())
 
 
@@ -107,7 +109,9 @@ def _skipped(compiled: Compile, cause: GraphBreak | None, places: Places) -> Ski
     frame = compiled.frame or Frame("", 0, "")
     told, *further = read_reasons(str(compiled.metrics.get("fail_reason") or ""))
     location = places.location(places.definition(frame))
-    return SkippedFrame(folded(frame.name), location, _why(told, further, cause), cause)
+    after = resumed_at(frame.name)
+    shown = places.location(Frame(frame.file, after, frame.name)).line if after is not None else None
+    return SkippedFrame(folded(frame.name), location, _why(told, further, cause), cause, after_line=shown)
 
 
 def _why(told: Told, further: Iterable[Told], cause: GraphBreak | None) -> str:

@@ -119,7 +119,8 @@ class Isolation:
             swap.function.__code__ = swap.substitute
 
     def _give_back(self) -> None:
-        theirs, self._theirs = self._theirs, None
+        # Forgotten only when all is undone, and each step may be done twice: an interrupt can come in between.
+        theirs = self._theirs
         if theirs is None:
             return
         for swap in self._swaps:
@@ -128,11 +129,13 @@ class Isolation:
         if not theirs.errors:
             _torch.suppress_errors(value=False)
         frame = _torch.frame_count()
-        self._shapes = self._process.shapes()
+        if self._process.shapes()[0] is not theirs.shapes[0]:
+            self._shapes = self._process.shapes()
         self._process.set_shapes((None, theirs.shapes[1]) if frame < theirs.frame else theirs.shapes)
         if (_torch.seen_count(), frame) != (theirs.seen, theirs.frame):
             self._note_compiled(theirs, frame)
         self._process.set_tallies(theirs.tallies)
+        self._theirs = None
 
     def _note_compiled(self, theirs: _Theirs, frame: int) -> None:
         start = theirs.seen if _torch.seen_count() >= theirs.seen else 0
@@ -170,6 +173,7 @@ class Isolation:
         """Put back what our compiles left in the process. Call it once, after the last region."""
         self._give_back()
         self._note_lost_entries()
+        self._codes.update((id(code), code) for code in _torch.resume_codes(list(self._codes.values())))
         mine = [code for code in self._codes.values() if not self._shared(code)]
         self._codes.clear()
         for code in mine:

@@ -35,7 +35,7 @@ def alarms(report: ExplainReport) -> Alarms | None:
 
 def _all(report: ExplainReport) -> Iterator[Alarm]:
     if report.error:
-        yield Alarm(sentence(f"The cell ended with an error: {shorten(report.error, MOST_OF_AN_ERROR)}"))
+        yield Alarm(sentence(f"It ended with an error: {shorten(report.error, MOST_OF_AN_ERROR)}"))
     for failure in report.failures:
         yield _failed(failure)
     for frame in report.skipped_frames:
@@ -55,7 +55,8 @@ def _failed(failure: Failure) -> Alarm:
 def _skipped(frame: SkippedFrame, *, explained: bool) -> Alarm:
     """Build the alarm of a skipped frame; a cause that is `explained` further down brings no advice here."""
     times = f" Seen {frame.count} times." if frame.count > 1 else ""
-    text = sentence(f"{named(frame.function)} ran wholly in eager: {_why(frame)}") + times
+    how = "ran wholly in eager" if frame.after_line is None else f"ran in eager after line {frame.after_line}"
+    text = sentence(f"{named(frame.function)} {how}: {_why(frame)}") + times
     return Alarm(
         text,
         () if explained or frame.cause is None else advice((*frame.cause.advice, *frame.cause.hints), frame.cause.fix),

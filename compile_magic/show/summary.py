@@ -66,7 +66,7 @@ def _nothing(report: ExplainReport) -> bool:
 
 
 def _why_nothing(report: ExplainReport) -> tuple[str, ...]:
-    if any("nothing was compiled" in note.lower() for note in report.notes):
+    if report.error or any("nothing was compiled" in note.lower() for note in report.notes):
         return ()
     observed = [named(one.name) for one in report.targets if one.how == "observed"]
     if observed:

@@ -112,16 +112,18 @@ def _owner(found: GraphBreak) -> str:
 
 def recompiles(report: ExplainReport) -> Table | None:
     """Return each cause of a further compile, with how often it came and how many entries there were then."""
-    rows = tuple(_recompile_row(one) for one in report.recompiles)
+    entries = {frame.compile_id: frame.entries for frame in report.compiled}
+    rows = tuple(_recompile_row(one, entries.get(one.compile_id)) for one in report.recompiles)
     if not rows:
         return None
     title = f"recompiles: {report.recompile_count}"
     return Table(title, RECOMPILE_COLUMNS, rows, more="_compile_report.recompiles", weight=3)
 
 
-def _recompile_row(one: Recompile) -> Row:
-    entries = len({guard.entry for guard in one.failed})
-    cells = (f"{one.count}×", str(entries + 1) if entries else "", one_line(one.function), str(one.location), one.cause)
+def _recompile_row(one: Recompile, entries: int | None) -> Row:
+    versions = entries or (len({guard.entry for guard in one.failed}) + 1 if one.failed else "")
+    cause = one.cause.replace("_", " ")
+    cells = (f"{one.count}×", str(versions), one_line(one.function), str(one.location), cause)
     return Row(cells, (sentence(shorten(_cause(one), 260)), *advice((), one.fix)))
 
 

@@ -123,7 +123,11 @@ def _again(alike: list[Recompile], report: ExplainReport) -> Row:
     frames = {frame.compile_id: frame for frame in report.compiled if frame.again}
     own = [frames[one.compile_id] for one in alike if one.compile_id in frames]
     times = f"recompiled {count}×" if count > 1 else "recompiled"
-    spent = seconds(sum(frame.duration_s for frame in own)) if own else ""
+    # With one cause, every further compile of the function is of it, its parts after breaks included.
+    causes = {(one.cause, one.words) for one in report.recompiles if one.function == last.function}
+    alone = len(causes) == len({(one.cause, one.words) for one in alike})
+    timed = [f for f in frames.values() if f.function == last.function] if alone else own
+    spent = seconds(sum(frame.duration_s for frame in timed)) if timed else ""
     cells = (_entries(own[-1] if own else None, report), spent, one_line(last.function), str(last.location), times)
     return Row(cells, (sentence(shorten(_changes(alike), 260)), *advice((), last.fix)))
 
@@ -162,7 +166,10 @@ def _first(frames: list[CompiledFrame], report: ExplainReport) -> Row:
 def _entries(frame: CompiledFrame | None, report: ExplainReport) -> str:
     if frame is None:
         return ""
-    return f"{frame.entries} of {report.recompile_limit}" if report.recompile_limit else str(frame.entries)
+    # The limit that was reached in the cell, which may be another than the one that is set after it.
+    reached = next((hit.limit for hit in report.limit_hits if hit.function == frame.function), None)
+    limit = reached or report.recompile_limit
+    return f"{frame.entries} of {limit}" if limit else str(frame.entries)
 
 
 def remaining(report: ExplainReport) -> Line:

@@ -243,7 +243,7 @@ def test_a_file_that_uses_the_magic_can_be_run(name: str, notebook: Any, tmp_pat
 
 
 def test_a_cached_call_stays_cheap() -> None:
-    """What an intercepted call costs besides the compiled call itself stays in the tens of microseconds."""
+    """What an intercepted call costs besides the compiled call itself is far from what a compile would cost."""
     torch.compiler.reset()
     x, compiled = torch.ones(3), torch.compile(lambda x: x + 1, backend="eager")
     theirs = min(timeit.repeat(lambda: compiled(x), number=500, repeat=5)) / 500
@@ -254,5 +254,6 @@ def test_a_cached_call_stays_cheap() -> None:
     run.finish()
     torch.compiler.reset()
 
-    # About 25 µs on an idle machine; twice the budget of 30 µs for a busy one.
-    assert ours - theirs < 60e-6
+    # About 22 µs on an idle machine. A machine can be ten times as slow; a look at each name or a compile is a
+    # thousand times as much.
+    assert ours - theirs < 500e-6

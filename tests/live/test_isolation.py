@@ -16,6 +16,7 @@ from torch._dynamo.testing import CompileCounter
 from compile_magic import Explainer
 from compile_magic import explain
 from compile_magic._torch import entries
+from compile_magic.errors import CompileBudgetExceeded
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -292,3 +293,26 @@ def test_options_reach_torch() -> None:
         Explainer(dynamic=True)(swept, torch.ones(3)).graphs[0].shapes != explain(swept, torch.ones(3)).graphs[0].shapes
     )
     assert [f.kind for f in Explainer(fullgraph=True)(step, torch.ones(3)).failures] == ["Unsupported"]
+
+
+def test_a_call_that_ended_with_an_error_fails_its_check() -> None:
+    """A report of a call that raised doesn't pass for one without breaks."""
+    with pytest.raises(CompileBudgetExceeded, match=r"^it ended with an error: TypeError: "):
+        explain(step, torch.ones(3), wrong=1).check(max_breaks=0)
+
+
+def test_a_function_left_after_a_break_is_not_said_to_be_wholly_in_eager() -> None:
+    """Where only the part after a graph break is skipped, the alarm says after which line."""
+
+    def halved(x: torch.Tensor) -> torch.Tensor:
+        total = x.sin().sum().item()
+        for number in range(2):
+            print(end=str(number)[:0])
+        return x * total
+
+    report = explain(halved, torch.ones(3))
+    (skipped,) = report.skipped_frames
+
+    assert report.graph_count == 1
+    assert skipped.after_line == halved.__code__.co_firstlineno + 1
+    assert f"ran in eager after line {skipped.after_line}: " in " ".join(str(report).split())

@@ -246,3 +246,45 @@ def test_without_a_notebook() -> None:
     assert (log.compile_count, log.recompile_count, log.limit_hit_count) == (2, 1, 0)
     assert [one.causes for one in log.functions] == [{"size": 1}]
     assert log.report().recompile_count == 1
+
+
+def test_a_table_comes_after_an_explained_cell_without_the_watch(notebook: Any) -> None:
+    """A cell that was explained before the watch was switched on doesn't keep the first table from being shown."""
+    notebook.ok(SETUP)
+    notebook.ok("%compile_explain -q torch.ones(3).sum()")
+    notebook.ok("%compile_watch")
+
+    assert "1 first compile" in shown(notebook.ok("y = f(torch.ones(3))"))
+    notebook.ok("%compile_explain -q torch.ones(3).sum()")
+    assert "1 recompile" in shown(notebook.ok("y = f(torch.ones(4))"))
+
+
+def test_a_silently_run_cell_shows_its_table(watched: Any) -> None:
+    """Cells that IPython runs silently, as those of `ipython notebook.ipynb`, show what they compiled as well."""
+    watched.shell.display_pub.outputs.clear()
+    watched.shell.run_cell("y = f(torch.ones(3))", silent=True)
+
+    texts = [each["data"]["text/plain"] for each in watched.shell.display_pub.outputs]
+
+    assert ["1 first compile in this cell" in text for text in texts] == [True]
+
+
+def test_options_keep_the_ledger(watched: Any) -> None:
+    """Switching on again with other options keeps what was heard, and says which options hold now."""
+    watched.ok("y = f(torch.ones(3))")
+    ran = watched.ok("%compile_watch --only fuse --fail-on-recompile")
+    watched.ok("%compile_watch report -o ledger")
+
+    assert ran.stdout.strip() == (
+        "compile_watch is on: compiles, recompiles and fallbacks of fuse show under their cell; "
+        "a recompile fails its cell"
+    )
+    assert [one.function for one in watched.get("ledger").functions] == ["f"]
+
+
+def test_a_watch_shows_what_it_heard() -> None:
+    """The repr of a watch has its figures."""
+    with compile_magic.watch() as log:
+        pass
+
+    assert repr(log) == "<watch, off, compiles: 0, recompiles: 0, limits reached: 0>"
