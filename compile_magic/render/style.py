@@ -31,6 +31,7 @@ white-space:normal;overflow-wrap:anywhere}}
 .{NAME} td.num,.{NAME} th{{overflow-wrap:normal;white-space:nowrap}}
 .{NAME} code,.{NAME} pre{{font-family:var(--cm-mono)!important;color:inherit;background:none;padding:0;font-size:12px}}
 .{NAME} td code{{overflow-wrap:anywhere}}
+.{NAME} td.num code{{white-space:nowrap!important;overflow-wrap:normal}}
 .{NAME} a{{color:inherit;text-decoration:underline}}
 .{NAME} tbody tr,.{NAME} tbody tr:hover{{background:none}}
 .{NAME} tbody tr.hit{{background:rgba(216,67,67,.13)!important}}

@@ -22,6 +22,8 @@ COLUMNS = (
 )
 # In this order, what the reader most wants to know first.
 STATES = ("specialised", "automatic", "marked", "dynamic", "0/1", "static")
+# Where torch's own term is longer than the state's name.
+_LABELS = {"automatic": "automatic dynamic"}
 MOST_NAMES = 4
 
 
@@ -31,7 +33,7 @@ def sizes(report: ExplainReport) -> Line | None:
     if not found:
         return None
     by_state = {state: list(dict.fromkeys(_name(d) for d in found if d.state == state)) for state in STATES}
-    parts = [f"{state}: {listed(names, MOST_NAMES)}" for state, names in by_state.items() if names]
+    parts = [f"{_LABELS.get(state, state)}: {listed(names, MOST_NAMES)}" for state, names in by_state.items() if names]
     return Line(f"sizes · {' · '.join(parts)}")
 
 

@@ -67,7 +67,7 @@ ROWS: dict[str, tuple[str, str, int, dict[str, int], tuple[str, ...]]] = {
         "for n in (3, 4, 5, 6): f(torch.ones(n));",
         1,
         {"size": 1},
-        ("x.size(0) went from 3 to 4", "automatic: x.size(0)"),
+        ("x.size(0) went from 3 to 4", "automatic dynamic: x.size(0)"),
     ),
     "14 a last batch of 1": (
         "counter = CompileCounter()\n@torch.compile(backend=counter, dynamic=True)\ndef f(x):\n    return x * 2\n",
