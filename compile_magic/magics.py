@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import keyword
+import os
 import re
 import sys
 from dataclasses import replace
@@ -193,7 +194,7 @@ class CompileMagics(Magics):
         from compile_magic import render
 
         if not hasattr(self.shell, "kernel") and sys.stdout.isatty():
-            print(render.text(report, width=_terminal_width(), color=True, **shown))  # noqa: T201 - the user's terminal
+            print(render.text(report, width=_terminal_width(), color=_takes_color(), **shown))  # noqa: T201 - a terminal
         else:
             display(render.mimebundle(report, **shown), raw=True)
 
@@ -206,6 +207,11 @@ def _parsed(magic: Any, line: str) -> argparse.Namespace:
     except UsageError as error:
         raise UsageError(f"{error}; %{magic.__name__}? lists the options") from None
     return arguments
+
+
+def _takes_color() -> bool:
+    # https://no-color.org
+    return os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def _terminal_width() -> int:
