@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import json
 import logging
 import re
 import warnings
@@ -468,13 +467,3 @@ def failed_node(frame: FrameType, line: int) -> tuple[str, str]:
         return "", ""
     node = list(graph_module.graph.nodes)[position]
     return str(getattr(node.target, "__name__", node.target)), str(node.stack_trace or "")
-
-
-def gb_registry() -> dict[str, str]:
-    """Return {text of a graph break's first line: id} of the installed torch, {} if it ships no registry."""
-    path = Path(torch_root(), "_dynamo", "graph_break_registry.json")
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return {str(entry.get("Gb_type", "")): number for number, history in table.items() for entry in history}

@@ -69,7 +69,12 @@ GRAPH_COLUMNS = (
 
 def blocks(report: ExplainReport, *, opened: Collection[str] = ()) -> tuple[Block, ...]:
     """Return all that the report has to say; `opened` holds the keys of the folded blocks to show in full."""
-    made = [block for section in SECTIONS if (block := section(report)) is not None]
+    return made_of(SECTIONS, report, opened)
+
+
+def made_of(sections: Sequence[Section], report: ExplainReport, opened: Collection[str]) -> tuple[Block, ...]:
+    """Return what the sections have to say, with the folded blocks of these keys opened."""
+    made = [block for section in sections if (block := section(report)) is not None]
     return tuple(replace(one, opened=True) if isinstance(one, Folded) and one.key in opened else one for one in made)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
-from dataclasses import replace
 
 from compile_magic.model import CompiledFrame
 from compile_magic.model import ExplainReport
@@ -15,7 +14,6 @@ from compile_magic.show.blocks import Alarm
 from compile_magic.show.blocks import Alarms
 from compile_magic.show.blocks import Block
 from compile_magic.show.blocks import Column
-from compile_magic.show.blocks import Folded
 from compile_magic.show.blocks import Line
 from compile_magic.show.blocks import Row
 from compile_magic.show.blocks import Summary
@@ -34,13 +32,13 @@ from compile_magic.show.phrases import sentence
 from compile_magic.show.phrases import shorten
 from compile_magic.show.shapes_table import folded_sizes
 from compile_magic.show.shapes_table import sizes
+from compile_magic.show.summary import MOST_NAMES
+from compile_magic.show.table import made_of
 from compile_magic.show.table import notes
 from compile_magic.show.table import outside_breaks
 from compile_magic.show.table import unread
 from compile_magic.watch_model import WatchedFunction
 from compile_magic.watch_model import WatchReport
-
-MOST_NAMES = 3
 
 CELL_COLUMNS = (
     Column("entries", "right"),
@@ -62,8 +60,7 @@ LEDGER_COLUMNS = (
 
 def cell_blocks(report: ExplainReport, *, opened: Collection[str] = ()) -> tuple[Block, ...]:
     """Return what a watched cell has to say; `opened` holds the keys of the folded blocks to show in full."""
-    made = [block for section in CELL_SECTIONS if (block := section(report)) is not None]
-    return tuple(replace(one, opened=True) if isinstance(one, Folded) and one.key in opened else one for one in made)
+    return made_of(CELL_SECTIONS, report, opened)
 
 
 def cell_summary(report: ExplainReport) -> Summary:
@@ -139,11 +136,8 @@ def _changes(alike: list[Recompile]) -> str:
     words = first.words or f"cause: {first.cause}"
     if len(alike) == 1:
         return f"{words}{made}"
-    between = " … " if len(alike) > len(_TWO) else "; then "
+    between = "; then " if alike[1] is last else " … "
     return f"{words}{between}{last.words or last.cause}{made}"
-
-
-_TWO = ("the first", "the last")
 
 
 def _firsts(report: ExplainReport) -> list[Row]:
