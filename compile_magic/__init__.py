@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 if TYPE_CHECKING:
+    from compile_magic.bench_model import BenchReport
+    from compile_magic.benching import Bencher
+    from compile_magic.benching import bench
     from compile_magic.errors import CompileBudgetExceeded
     from compile_magic.explainer import Explainer
     from compile_magic.explainer import explain
@@ -18,9 +21,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["CompileBudgetExceeded", "ExplainReport", "Explainer", "WatchReport", "explain", "watch"]
+__all__ = [
+    "BenchReport",
+    "Bencher",
+    "CompileBudgetExceeded",
+    "ExplainReport",
+    "Explainer",
+    "WatchReport",
+    "explain",
+    "watch",
+]
 
 _HOMES = {
+    "BenchReport": "bench_model",
+    "Bencher": "benching",
+    "bench": "benching",
     "CompileBudgetExceeded": "errors",
     "ExplainReport": "model",
     "WatchReport": "watch_model",

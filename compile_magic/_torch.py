@@ -7,6 +7,7 @@ something costs a note in the report and not the cell. What torch means by these
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -14,6 +15,7 @@ import logging
 import re
 import warnings
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType
@@ -85,6 +87,25 @@ def listen_to_limits(handler: logging.Handler) -> Callable[[], None]:
     return lambda: logger.removeHandler(handler)
 
 
+_CUDAGRAPH_LOGGERS = ("torch._inductor.cudagraph_utils.__cudagraphs", "torch._inductor.cudagraph_utils.__perf_hints")
+
+
+def listen_to_cudagraphs(handler: logging.Handler) -> Callable[[], None]:
+    """Put `handler` where torch says why it uses no cudagraphs, and return the function that takes it off again.
+
+    On the loggers themselves: they hand nothing on to those above. The second one is that of torch before 2.11.
+    """
+    loggers = [logging.getLogger(name) for name in _CUDAGRAPH_LOGGERS]
+    for logger in loggers:
+        logger.addHandler(handler)
+
+    def stop() -> None:
+        for logger in loggers:
+            logger.removeHandler(handler)
+
+    return stop
+
+
 def hears_nothing() -> bool:
     """Return whether `logging.disable` keeps torch from sending trace records at all (before torch 2.13)."""
     return not logging.getLogger(TRACE_LOGGER).isEnabledFor(logging.DEBUG)
@@ -130,16 +151,43 @@ def backend_names() -> list[str]:
     return registered
 
 
-def backend_function(name: str) -> Callable[..., Any]:
-    """Return the compiler function registered as `name`.
+def backend_function(
+    name: str, mode: str | None = None, patches: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Return the compiler function registered as `name`, bound to a mode of torch.compile and settings of Inductor's.
 
     Raises:
         KeyError: there is no backend of that name.
+        ValueError: the mode is none of Inductor's, or the backend isn't Inductor.
     """
     if name not in backend_names():
         raise KeyError(name)
     function: Callable[..., Any] = find("torch._dynamo.backends.registry", "lookup_backend")(name)
-    return function
+    options = {**(mode_options(mode) if mode not in (None, "default") else {}), **(patches or {})}
+    if not options:
+        return function
+    if name != "inductor":
+        raise ValueError(f"only inductor has modes: {name} with mode {mode} can't be compiled")
+    return functools.partial(function, config_patches=options)
+
+
+def mode_options(mode: str | None) -> dict[str, Any]:
+    """Return the Inductor options that a mode stands for.
+
+    Raises:
+        ValueError: there is no such mode.
+    """
+    known: dict[str, dict[str, Any]] = _module("torch._inductor").list_mode_options()
+    if mode not in known:
+        raise ValueError(f"there is no mode {mode!r}: there are {', '.join(known)}")
+    return known[str(mode)]
+
+
+def fresh_cache() -> Any:
+    """Return a context in which Inductor and Triton compile with empty caches, in a directory that is deleted after."""
+    module = _module("torch._inductor.utils")
+    make = getattr(module, "fresh_cache", None) or module.fresh_inductor_cache
+    return make()
 
 
 def is_compile_error(error: BaseException) -> bool:
@@ -158,6 +206,14 @@ def compiled_original(candidate: Any) -> Any:
         return candidate if getattr(candidate, "_compiled_call_impl", None) is not None else None
     owner = getattr(candidate, "__dict__", None) or {}
     return owner.get("_torchdynamo_orig_callable")
+
+
+def uncompiled(candidate: Any) -> Any:
+    """Return what runs a compiled callable in eager; one that isn't compiled is itself."""
+    original = compiled_original(candidate)
+    if original is None:
+        return candidate
+    return call_impl(candidate) if original is candidate else original
 
 
 def is_disabled(candidate: Any) -> bool:
@@ -467,3 +523,171 @@ def failed_node(frame: FrameType, line: int) -> tuple[str, str]:
         return "", ""
     node = list(graph_module.graph.nodes)[position]
     return str(getattr(node.target, "__name__", node.target)), str(node.stack_trace or "")
+
+
+# --- bench: every op of a run ----------------------------------------------------------------------------------------
+
+
+class DispatchMode(importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode):  # type: ignore[misc]  # a class of torch's that has no public name
+    """Torch's mode whose `__torch_dispatch__` sees each op of the code inside, also those of a backward."""
+
+    # Without it torch refuses torch.cond and the like while the mode is on.
+    supports_higher_order_operators = True
+
+
+def op_name(op: Any) -> str:
+    """Return the name of an op without its overload, like "aten::add_"."""
+    schema = getattr(op, "_schema", None)
+    return str(schema.name) if schema is not None else f"higher_order::{op}"
+
+
+def op_arguments(op: Any) -> list[tuple[str, bool, bool]] | None:
+    """Return (name, whether it is written, whether a result is a view of it) of each argument of an op.
+
+    None for a higher-order op, which has functions among its arguments and says nothing about them.
+    """
+    schema = getattr(op, "_schema", None)
+    if schema is None:
+        return None
+    kinds = [(argument.name, argument.alias_info) for argument in schema.arguments]
+    return [(name, bool(info and info.is_write), bool(info and not info.is_write)) for name, info in kinds]
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """Return a number that the tensors on one storage share, and no other living storage has."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+class WeakStorage:
+    """Notices when a tensor's storage is freed; while this lives, no other storage gets its key."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._reference = find("torch.multiprocessing.reductions", "StorageWeakRef")(tensor.untyped_storage())
+
+    def lives(self) -> bool:
+        """Return whether any tensor still has the storage."""
+        return not self._reference.expired()
+
+
+# --- bench: what the state of a notebook is made of -------------------------------------------------------------------
+
+# Where a module keeps its parameters, buffers and submodules.
+MODULE_PARTS = ("_parameters", "_buffers", "_modules")
+
+
+def is_internal(value: Any) -> bool:
+    """Return whether this is one of the objects that torch's compiler and dispatcher are made of."""
+    name = f"{type(value).__module__}."
+    return name.startswith(("torch._", "torch.fx.", "torch.compiler.", "triton."))
+
+
+def inner_tensors(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the tensors that a tensor of a wrapper class, such as a DTensor, is made of."""
+    if type(tensor) in {torch.Tensor, torch.nn.Parameter} or not hasattr(type(tensor), "__tensor_flatten__"):
+        return {}
+    names = tensor.__tensor_flatten__()[0]  # type: ignore[attr-defined]  # wrapper classes have it
+    return {name: getattr(tensor, name) for name in names if isinstance(getattr(tensor, name), torch.Tensor)}
+
+
+def grad_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return the gradient of a tensor that can have one; torch warns when others are asked."""
+    return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+
+
+def base_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return the tensor that this is a view of, None if it is none."""
+    return tensor._base
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """Return how often torch has seen a tensor written in place, -1 where it doesn't count."""
+    return -1 if tensor.is_inference() else int(tensor._version)
+
+
+_SPARSE_PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Return the dense tensors that a sparse one is made of, none for other kinds of tensors."""
+    plain = tensor.detach()
+    return [getattr(plain, part)().detach() for part in _SPARSE_PARTS.get(tensor.layout, ())]
+
+
+def accumulates_into(node: Any) -> torch.Tensor | None:
+    """Return the leaf whose gradient a node of an autograd graph adds to, None for other nodes."""
+    found = getattr(node, "variable", None)
+    return found if isinstance(found, torch.Tensor) else None
+
+
+@contextlib.contextmanager
+def without_modes() -> Iterator[None]:
+    """Enter a context in which no mode and no `__torch_function__` of a tensor class sees what we do."""
+    no_modes = find("torch.utils._python_dispatch", "_disable_current_modes", contextlib.nullcontext)
+    no_functions = find("torch._C", "DisableTorchFunction", contextlib.nullcontext)
+    with no_modes(), no_functions():
+        yield
+
+
+def engine_entries() -> list[tuple[Any, str]]:
+    """Return where `backward` and `torch.autograd.grad` look up the function that runs the engine."""
+    modules, name = (_module("torch.autograd"), _module("torch.autograd.graph")), "_engine_run_backward"
+    return [(module, name) for module in modules if hasattr(module, name)]
+
+
+def compiler_folders() -> tuple[str, ...]:
+    """Return the folders of torch whose code writes files of its own: caches and logs."""
+    names = ("_inductor", "_dynamo", "_functorch", "_logging", "_strobelight", "fx", "compiler")
+    return tuple(str(Path(torch_root(), name)) for name in names)
+
+
+# --- bench: what a run moves and computes ----------------------------------------------------------------------------
+
+
+def decomposes(op: Any, device_type: str) -> bool:
+    """Return whether torch runs an op on this device only as other ops ("linear", which inference mode shows whole)."""
+    has = find("torch._C", "_dispatch_has_kernel_for_dispatch_key", lambda *_: False)
+    name = op.name()
+    return bool(has(name, "CompositeImplicitAutograd")) and not has(name, device_type.upper())
+
+
+def flop_formula(op: Any) -> Callable[..., int] | None:
+    """Return torch's formula for the floating-point operations of an op, None if it has none."""
+    # On a CUDA build without Triton, importing it logs a warning that is about somebody else's kernels.
+    logger = logging.getLogger("torch.utils.flop_counter")
+    before, logger.disabled = logger.disabled, True
+    try:
+        registry: Mapping[Any, Callable[..., int]] = find("torch.utils.flop_counter", "flop_registry", {})
+    finally:
+        logger.disabled = before
+    # The CPU's attention takes the arguments of CUDA's, and has no formula of its own (torch 2.13).
+    name = op_name(op).rpartition("::")[2]
+    shared = getattr(torch.ops.aten, name.replace("_for_cpu", ""), None) if "_for_cpu" in name else None
+    return registry.get(shared or getattr(op, "_overloadpacket", None))
+
+
+def jiterated(code: str, **arguments: float) -> Callable[..., torch.Tensor] | None:
+    """Return a pointwise CUDA or ROCm kernel of C++ that is compiled when first called, None if torch can't."""
+    create = find("torch.cuda.jiterator", "_create_jit_fn")
+    return create(code, **arguments) if create is not None else None
+
+
+def profiler_runs() -> bool:
+    """Return whether a profiler of torch's is on in this process."""
+    return bool(find("torch._C._autograd", "_profiler_enabled", lambda: False)())
+
+
+def switch_library(name: str, *, on: bool) -> bool:
+    """Let torch use the kernels of "cudnn" or "mkldnn" (oneDNN) or not, and return whether it did before.
+
+    Setting `torch.backends.cudnn.enabled` would fail once `torch.backends.disable_global_flags` was called, and
+    `torch.backends.cudnn.flags` would set all else that it has, too.
+    """
+    before = bool(find("torch._C", f"_get_{name}_enabled", lambda: on)())
+    find("torch._C", f"_set_{name}_enabled", lambda _: None)(on)
+    return before

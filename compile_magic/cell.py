@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import linecache
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -23,13 +24,15 @@ from compile_magic.notebook.body import run_statements
 from compile_magic.notebook.cellfunction import CannotWrapError
 from compile_magic.notebook.cellfunction import needs_event_loop
 from compile_magic.notebook.cellnames import CellNames
-from compile_magic.notebook.firstline import MAGIC
+from compile_magic.notebook.firstline import BENCH
+from compile_magic.notebook.firstline import EXPLAIN
 from compile_magic.notebook.firstline import begin_line
 from compile_magic.notebook.firstline import replace_magic_line
 from compile_magic.notebook.plan import HOOKS
 from compile_magic.notebook.tb_hook import CleanTracebacks
 
 if TYPE_CHECKING:
+    from compile_magic.notebook.bench_runner import BenchRunner
     from compile_magic.notebook.session import CellOptions
     from compile_magic.notebook.session import Session
     from compile_magic.trace import Capture
@@ -45,14 +48,20 @@ class CellRunner:
 
     Args:
         shell: the IPython shell.
-        read_options: turns the line of the magic into options; raises UsageError.
+        read_options: turns the line of %%compile_explain into options; raises UsageError.
         show: called with the options and the capture after a cell; may raise what the cell shall end with.
+        bench: measures a cell of %%compile_bench before it runs.
     """
 
     def __init__(
-        self, shell: Any, read_options: Callable[[str], CellOptions], show: Callable[[CellOptions, Capture], None]
+        self,
+        shell: Any,
+        read_options: Callable[[str], CellOptions],
+        show: Callable[[CellOptions, Capture], None],
+        bench: BenchRunner,
     ) -> None:
         self._shell = shell
+        self._bench = bench
         self._read_options = read_options
         self._show = show
         self._session: Session | None = None
@@ -139,10 +148,13 @@ class CellRunner:
             return tree
 
     def _rewrite(self, tree: ast.Module) -> ast.Module:
-        line = begin_line(tree)
-        if line is not None and self._session is None:
-            tree.body[1:] = self._planned(tree.body[1:], line)
-        elif line is None and self._session is not None and self._session.mode == "calls":
+        found = begin_line(tree)
+        if found is not None and found[0] == BENCH:
+            # It is measured before it runs, and then runs as it is.
+            self._body = copy.deepcopy(tree.body[1:])
+        elif found is not None and self._session is None:
+            tree.body[1:] = self._planned(tree.body[1:], found[1])
+        elif found is None and self._session is not None and self._session.mode == "calls":
             tree.body = plans.apply(plans.Plan("calls"), tree.body, self._shell.user_ns)
         return tree
 
@@ -158,12 +170,18 @@ class CellRunner:
         self._plan = found
         return result
 
-    def begin(self, line: str) -> None:
-        """Start the session of the cell that is running. The first line of a typed cell calls this.
+    def begin(self, line: str, magic: str) -> None:
+        """Start the session of the cell that is running, or measure it. The first line of a typed cell calls this.
 
         Raises:
             UsageError: an option or a target is wrong, or a session is running.
         """
+        __tracebackhide__ = True
+        if magic == BENCH:
+            frame = cell_frame(self._shell.user_ns)
+            self._measure(line, self._body or [], frame.f_code.co_filename if frame is not None else "<cell>")
+            self._comment_out_magic_line(line, magic)
+            return
         problem, self._problem = self._problem, None
         options = self._read_options(line)
         if problem is not None:
@@ -172,22 +190,31 @@ class CellRunner:
         self._owner = self._running[-1] if self._running else None
         self._depth = len(self._running) if self._owner is None else None
         self._tracebacks.start()
-        self._comment_out_magic_line(line)
+        self._comment_out_magic_line(line, magic)
 
-    def _comment_out_magic_line(self, line: str) -> None:
+    def _measure(self, line: str, body: list[ast.stmt], file: str) -> None:
+        __tracebackhide__ = True
+        if self._session is not None:
+            raise UsageError(f"{EXPLAIN} is running in this cell already: one for a cell is enough")
+        try:
+            self._bench.measure(line, body, file)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+
+    def _comment_out_magic_line(self, line: str, magic: str) -> None:
         # A traceback that quotes the first line shall show what the user wrote there.
         frame = cell_frame(self._shell.user_ns)
         file = frame.f_code.co_filename if frame is not None else ""
         entry: Any = linecache.cache.get(file)
         if entry is not None and len(entry) > _LINES:
-            shown = [f"# %%{MAGIC} {line}".rstrip() + "\n" if plans.BEGIN in text else text for text in entry[_LINES]]
+            shown = [f"# %%{magic} {line}".rstrip() + "\n" if plans.BEGIN in text else text for text in entry[_LINES]]
             linecache.cache[file] = (*entry[:_LINES], shown, *entry[_LINES + 1 :])
 
     def _start(self, options: CellOptions, found: plans.Plan) -> None:
         from compile_magic.notebook.session import Session
 
         if self._session is not None:
-            raise UsageError(f"{MAGIC} is running in this cell already: one for a cell is enough")
+            raise UsageError(f"{EXPLAIN} is running in this cell already: one for a cell is enough")
         try:
             session = Session(options, found, self._shell.user_ns)
             session.begin()
@@ -224,7 +251,7 @@ class CellRunner:
         """
         __tracebackhide__ = True
         options = self._read_options(line)
-        name, tree = self._parse(f"%%{MAGIC} {line}".rstrip(), body, single=single)
+        name, tree = self._parse(EXPLAIN, line, body, single=single)
         try:
             found = plans.plan(tree.body, self._shell.user_ns, cell=options.cell, named=bool(options.targets))
             statements = plans.apply(found, tree.body, self._shell.user_ns, options.targets)
@@ -233,7 +260,20 @@ class CellRunner:
         self._start(options, found)
         return self._execute(ast.Module(statements, []), name, silent=ends_with_semicolon(body))
 
-    def _parse(self, head: str, body: str, *, single: bool) -> tuple[str, ast.Module]:
+    def run_bench(self, line: str, body: str, *, single: bool = False) -> Any:
+        """Measure the body of a magic that was called as one, run it once, and return the value of its last expression.
+
+        Raises:
+            UsageError: an option or a target is wrong, the body needs an event loop, or a session is running.
+        """
+        __tracebackhide__ = True
+        name, tree = self._parse(BENCH, line, body, single=single)
+        self._measure(line, copy.deepcopy(tree.body), name)
+        value = run_statements(tree, name, self._shell)
+        return None if ends_with_semicolon(body) else value
+
+    def _parse(self, magic: str, line: str, body: str, *, single: bool) -> tuple[str, ast.Module]:
+        head = f"%%{magic} {line}".rstrip()
         frame = cell_frame(self._shell.user_ns)
         source = self._shell.transform_cell(body)
         if single and frame is not None:
@@ -248,7 +288,7 @@ class CellRunner:
                 raise UsageError(f"can't read the statement {body!r}: {error.msg}") from None
             raise error.with_traceback(None) from None
         if needs_event_loop(tree):
-            raise UsageError(f"top-level await works where %%{MAGIC} is the first line of a typed cell")
+            raise UsageError(f"top-level await works where %%{magic} is the first line of a typed cell")
         parsed: ast.Module = self._shell.transform_ast(tree)
         return name, parsed
 

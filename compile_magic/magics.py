@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import keyword
 import os
-import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,18 +20,14 @@ from IPython.core.magic_arguments import argument
 from IPython.core.magic_arguments import magic_arguments
 from IPython.core.magic_arguments import parse_argstring
 from IPython.display import display
+from IPython.utils.capture import capture_output
 
 from compile_magic.cell import CellRunner
+from compile_magic.notebook import line as lines
+from compile_magic.notebook.bench_runner import BenchRunner
+from compile_magic.notebook.progress import LiveLine
 from compile_magic.notebook.watch_cells import CellWatch
 from compile_magic.notebook.watch_cells import WatchOptions
-
-_DYNAMIC = {"auto": None, "true": True, "false": False}
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"needs a number such as 0, not {text!r}")
-    return int(text)
 
 
 @magics_class
@@ -42,7 +38,8 @@ class CompileMagics(Magics):
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
-        self.runner = CellRunner(shell, self._options, self._show)
+        bench = BenchRunner(shell, self._bench_options, capture_output, self._live, self._show_bench)
+        self.runner = CellRunner(shell, self._options, self._show, bench)
         self.cell_watch = CellWatch(shell, self._show_watched, self._was_explained)
         self._explained = False
 
@@ -58,15 +55,15 @@ class CompileMagics(Magics):
     @argument(
         "--backend", default="eager", help="What the graphs are handed to: eager (default), aot_eager, inductor, ..."
     )
-    @argument("--dynamic", choices=sorted(_DYNAMIC), default="auto", help="Dynamic shapes, as for torch.compile.")
+    @argument("--dynamic", choices=sorted(lines.DYNAMIC), default="auto", help="Dynamic shapes, as for torch.compile.")
     @argument("--fullgraph", action="store_true", help="Take a graph break for a failure, as torch.compile does.")
     @argument("--guards", action="store_true", help="Show each guard in the text as well.")
     @argument("--graphs", action="store_true", help="Show the code of each graph in the text as well.")
     @argument("-q", "--quiet", action="store_true", help="Show nothing; the report is in _compile_report.")
     @argument("-o", "--output", metavar="NAME", help="Bind the report to this name.")
-    @argument("--max-breaks", type=_count, metavar="N", help="Fail if there are more graph breaks.")
-    @argument("--max-recompiles", type=_count, metavar="N", help="Fail if there are more recompiles.")
-    @argument("--max-graphs", type=_count, metavar="N", help="Fail if there are more graphs.")
+    @argument("--max-breaks", type=lines.count, metavar="N", help="Fail if there are more graph breaks.")
+    @argument("--max-recompiles", type=lines.count, metavar="N", help="Fail if there are more recompiles.")
+    @argument("--max-graphs", type=lines.count, metavar="N", help="Fail if there are more graphs.")
     @line_cell_magic
     def compile_explain(self, line: str, cell: str | None = None) -> Any:
         """Run the cell once, as it is, and show what torch.compile makes of what it calls.
@@ -83,7 +80,7 @@ class CompileMagics(Magics):
         __tracebackhide__ = True
         if cell is not None:
             return self.runner.run(line, cell)
-        options, statement = _split_line(line)
+        options, statement = lines.split_line(line)
         if not statement:
             raise UsageError("%compile_explain needs a statement, such as %compile_explain f(x)")
         return self.runner.run(options, statement, single=True)
@@ -91,7 +88,64 @@ class CompileMagics(Magics):
     def _options(self, line: str) -> Any:
         arguments = _parsed(self.compile_explain, line)
         self._check_name(arguments.output)
-        return _cell_options(arguments)
+        return _made(lines.cell_options, arguments)
+
+    @no_var_expand
+    @magic_arguments()
+    @argument(
+        "targets", nargs="*", help="What to compile, by name: model, loss_fn, opt.step. Default: what the cell calls."
+    )
+    @argument("--cell", "--whole", action="store_true", help="Compile the body of the cell as one function.")
+    @argument("--modes", type=lines.names, default=(), help="default,reduce-overhead,max-autotune or some of them.")
+    @argument("--backends", type=lines.names, default=(), help="eager,aot_eager,inductor or any that torch knows.")
+    @argument("--dynamic", choices=sorted(lines.DYNAMIC), default="auto", help="Dynamic shapes, as for torch.compile.")
+    @argument("--fullgraph", action="store_true", help="Take a graph break for a failure, as torch.compile does.")
+    @argument("--budget", type=lines.budget, default=3.0, metavar="S", help="Seconds of timing a variant; default 3.")
+    @argument("--calls", type=lines.calls, metavar="N", help="Answer for a job of N runs, compiling included.")
+    @argument("--cold", action="store_true", help="Compile with empty caches, in a directory of their own.")
+    @argument("-q", "--quiet", action="store_true", help="Show nothing; the report is in _compile_report.")
+    @argument("-o", "--output", metavar="NAME", help="Bind the report to this name.")
+    @line_cell_magic
+    def compile_bench(self, line: str, cell: str | None = None) -> Any:
+        """Measure whether compiling the cell is worth it, then run it once, as it is.
+
+        The first, second and third run and the steady state of each variant beside eager, with the interval of the
+        speed-up and a check of the results. What the cell changes in place is put back in between, and what it prints
+        is shown once. The report is also in _compile_report.
+
+            %%compile_bench
+            y = model(x)
+
+            %compile_bench --modes default,reduce-overhead model(x)
+        """
+        __tracebackhide__ = True
+        if cell is not None:
+            return self.runner.run_bench(line, cell)
+        options, statement = lines.split_line(line)
+        if not statement:
+            raise UsageError("%compile_bench needs a statement, such as %compile_bench f(x)")
+        return self.runner.run_bench(options, statement, single=True)
+
+    def _bench_options(self, line: str) -> Any:
+        arguments = _parsed(self.compile_bench, line)
+        self._check_name(arguments.output)
+        return _made(lines.bench_options, arguments)
+
+    def _live(self, options: Any) -> LiveLine:
+        talks = hasattr(self.shell, "kernel") or _is_terminal(self.shell)
+        return LiveLine(_Shown(self.shell), talks=talks and not options.quiet)
+
+    def _show_bench(self, options: Any, report: Any, live: LiveLine) -> None:
+        from compile_magic import render
+
+        self._bind(options, report)
+        if options.quiet:
+            return
+        if _is_terminal(self.shell):
+            text = render.text(report, width=_terminal_width(), color=_takes_color())
+            live.end({"text/plain": text})
+        else:
+            live.end(render.mimebundle(report))
 
     def _check_name(self, name: str | None) -> None:
         if name is None:
@@ -193,7 +247,7 @@ class CompileMagics(Magics):
     def _publish(self, report: Any, shown: dict[str, bool]) -> None:
         from compile_magic import render
 
-        if not hasattr(self.shell, "kernel") and sys.stdout.isatty():
+        if _is_terminal(self.shell):
             print(render.text(report, width=_terminal_width(), color=_takes_color(), **shown))  # noqa: T201 - a terminal
         else:
             display(render.mimebundle(report, **shown), raw=True)
@@ -220,42 +274,33 @@ def _terminal_width() -> int:
     return shutil.get_terminal_size((100, 24)).columns
 
 
-def _cell_options(arguments: argparse.Namespace) -> Any:
-    from compile_magic.notebook.session import CellOptions
-    from compile_magic.run.run import Options
-
-    if arguments.cell and arguments.targets:
-        raise UsageError("--cell compiles the whole body: give either --cell or targets")
-    return CellOptions(
-        targets=tuple(arguments.targets),
-        cell=arguments.cell,
-        run=Options(
-            backend=arguments.backend,
-            dynamic=_DYNAMIC[arguments.dynamic],
-            fullgraph=arguments.fullgraph,
-            fresh=arguments.fresh,
-        ),
-        guards=arguments.guards,
-        graphs=arguments.graphs,
-        quiet=arguments.quiet,
-        output=arguments.output,
-        max_breaks=arguments.max_breaks,
-        max_recompiles=arguments.max_recompiles,
-        max_graphs=arguments.max_graphs,
-    )
+def _made(make: Callable[[argparse.Namespace], Any], arguments: argparse.Namespace) -> Any:
+    try:
+        return make(arguments)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
-def _split_line(line: str) -> tuple[str, str]:
-    """Split the line of a line magic into its options and the statement after them."""
-    takes_value = {"-o", "--output", "--backend", "--dynamic", "--max-breaks", "--max-recompiles", "--max-graphs"}
-    position, skip = 0, False
-    for match in re.finditer(r"\S+", line):
-        word = match.group()
-        if not skip and not word.startswith("-"):
-            break
-        skip = not skip and word in takes_value
-        position = match.end()
-    return line[:position], line[position:].strip()
+def _is_terminal(shell: Any) -> bool:
+    return not hasattr(shell, "kernel") and sys.stdout.isatty()
+
+
+class _Shown:
+    """Shows mime bundles in one place: a display that is updated, or the last line of a terminal."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._handle: Any = None
+
+    def __call__(self, bundle: dict[str, str], again: bool) -> None:  # noqa: FBT001 - as LiveLine calls it
+        if _is_terminal(self._shell):
+            line = bundle["text/plain"]
+            sys.stdout.write(f"\r\033[K{line}" if "\n" not in line else f"\r\033[K{line}\n" if again else f"{line}\n")
+            sys.stdout.flush()
+        elif self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
 
 
 _loaded: dict[int, CompileMagics] = {}

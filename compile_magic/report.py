@@ -26,7 +26,7 @@ class Report:
 
     def to_json(self) -> str:
         """Return the report as JSON; `from_json` loads it again."""
-        return json.dumps(self.to_dict(), indent=1)
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:

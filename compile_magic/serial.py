@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -25,6 +26,9 @@ def to_plain(value: Any) -> Any:
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [to_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        # JSON has no number for these.
+        return str(value)
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     return str(value)
@@ -64,6 +68,16 @@ def _convert(hint: Any, value: Any) -> Any:
         return tuple(_convert(args[0], item) for item in value)
     if origin is not None and issubclass(origin, Mapping):
         return {key: _convert(args[1], item) for key, item in value.items()}
+    if hint is float and isinstance(value, str):
+        return _number(value)
     if dataclasses.is_dataclass(hint):
         return from_plain(typing.cast("type", hint), value)
     return value
+
+
+def _number(text: str) -> float:
+    """Read "inf", "-inf" and "nan"; any other text is no number that we wrote."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

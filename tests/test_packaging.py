@@ -16,10 +16,27 @@ PACKAGE = Path(compile_magic.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 # The layers that turn a recorded capture into text: no torch and no notebook, so that a trace can be read anywhere.
-PURE = {"errors", "ledger", "model", "read", "render", "report", "serial", "show", "trace", "watch_model"}
+PURE = {
+    "bench_model",
+    "errors",
+    "ledger",
+    "model",
+    "read",
+    "render",
+    "report",
+    "serial",
+    "show",
+    "trace",
+    "watch_model",
+}
 NOTEBOOK = {"magics", "cell"}
 # What may import what: a layer may use itself and those before it.
-LAYERS = ({"errors", "serial", "report", "model", "watch_model", "trace", "ledger"}, {"read"}, {"show"}, {"render"})
+LAYERS = (
+    {"errors", "serial", "report", "model", "bench_model", "watch_model", "trace", "ledger"},
+    {"read"},
+    {"show"},
+    {"render"},
+)
 
 
 def layer_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The first line of a cell that is explained: what the user types, and the call that stands in its place."""
+"""The first line of an explained or measured cell: what the user types, and the call that stands in its place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from compile_magic.notebook import plan as plans
 
-MAGIC = "compile_explain"
+EXPLAIN = "compile_explain"
+BENCH = "compile_bench"
+MAGICS = (EXPLAIN, BENCH)
 
 
 def replace_magic_line(lines: Sequence[str]) -> list[str]:
@@ -20,16 +22,18 @@ def replace_magic_line(lines: Sequence[str]) -> list[str]:
         if not text.strip():
             continue
         word, _, rest = text.strip().partition(" ")
-        if word == f"%%{MAGIC}" and any(line.strip() for line in lines[number + 1 :]):
-            result[number] = f"{plans.BEGIN}({rest.strip()!r})\n"
+        magic = word.removeprefix("%%")
+        if magic != word and magic in MAGICS and any(line.strip() for line in lines[number + 1 :]):
+            result[number] = f"{plans.BEGIN}({rest.strip()!r}, {magic!r})\n"
         break
     return result
 
 
-def begin_line(tree: ast.Module) -> str | None:
-    """Return the line of the magic if the cell starts with the call in its place, else None."""
+def begin_line(tree: ast.Module) -> tuple[str, str] | None:
+    """Return the name and the line of the magic if the cell starts with the call in its place, else None."""
     first = tree.body[0] if tree.body else None
     call = first.value if isinstance(first, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != plans.BEGIN:
         return None
-    return str(call.args[0].value) if isinstance(call.args[0], ast.Constant) else None
+    given = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
+    return (str(given[1]), str(given[0])) if len(given) == len(call.args) == 2 else None  # noqa: PLR2004 - line, name

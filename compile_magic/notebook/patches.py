@@ -9,11 +9,11 @@ import sys
 import types
 from collections.abc import Callable
 from typing import Any
+from typing import Protocol
 
 import torch
 
 from compile_magic import _torch
-from compile_magic.run.run import Run
 from compile_magic.run.targets import check
 from compile_magic.run.targets import decide
 from compile_magic.run.targets import resolve
@@ -21,10 +21,26 @@ from compile_magic.run.targets import resolve
 _LAST = re.compile(r"^(?P<owner>.+)\.(?P<attribute>[^\W\d]\w*)$")
 
 
+class Explains(Protocol):
+    """What patches are made for: a run, or a lane of a bench."""
+
+    # Whether what is compiled already is exchanged too, and not only listened to.
+    replaces_compiled: bool
+
+    def explained(self, candidate: Any, name: str) -> Any:
+        """Return what is called instead of a target."""
+
+    def intercept(self, candidate: Any, name: str = "") -> Any:
+        """Take note of a target that is only listened to."""
+
+    def note(self, text: str) -> None:
+        """Take a remark for the report."""
+
+
 class Patches:
     """Makes each target's name call the explained target, wherever it is called from."""
 
-    def __init__(self, run: Run, namespace: dict[str, Any]) -> None:
+    def __init__(self, run: Explains, namespace: dict[str, Any]) -> None:
         self._run = run
         self._namespace = namespace
         self._undo: list[Callable[[], None]] = []
@@ -36,9 +52,9 @@ class Patches:
             TargetError: there is no such target, or it can't be compiled.
         """
         value = resolve(name, self._namespace, bound_later=bound_later)
-        if decide(value).how == "observe":
+        if decide(value).how == "observe" and not self._run.replaces_compiled:
             self._run.intercept(value, name)
-        elif isinstance(value, torch.nn.Module):
+        elif isinstance(value, torch.nn.Module) and _torch.compiled_original(value) in (None, value):
             self._undo.append(_torch.compile_in_place(value, self._run.explained(value, name)))
         else:
             self._add_function(name, value)
@@ -83,7 +99,7 @@ def _named(original: Any, explained: Any) -> Any:
         return explained(*args, **kwargs)
 
     # Where other explained code calls it, Dynamo shall trace the original and not this.
-    _torch.inline_as(wrapper, original)
+    _torch.inline_as(wrapper, _torch.uncompiled(original))
     return wrapper
 
 

@@ -56,9 +56,14 @@ def _html(report: Report, *, width: int, guards: bool, graphs: bool) -> str:
 
 
 def _blocks(report: Report, *, opened: Collection[str] = ()) -> tuple[Block, ...]:
+    from compile_magic.bench_model import BenchReport
     from compile_magic.show.watch_table import cell_blocks
     from compile_magic.show.watch_table import ledger_blocks
 
+    if isinstance(report, BenchReport):
+        from compile_magic.show.bench_table import bench_blocks
+
+        return bench_blocks(report, opened=opened)
     if isinstance(report, WatchReport):
         return ledger_blocks(report, opened=opened)
     if not isinstance(report, ExplainReport):

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from compile_magic.render import style
+from compile_magic.render.bars import bar
 from compile_magic.render.markup import Html
 from compile_magic.render.markup import advised
 from compile_magic.render.markup import escaped
 from compile_magic.render.markup import tag
 from compile_magic.render.markup import toned
+from compile_magic.show.blocks import Bar
 from compile_magic.show.blocks import Code
 from compile_magic.show.blocks import Column
 from compile_magic.show.blocks import Folded
@@ -24,7 +26,15 @@ MOST_OF_A_SLIM_CELL = 140
 MOST_UNBROKEN = 40
 MOST_OF_A_CODE = 20_000
 # Characters of all that is folded under a key, and of a long row of guards with its tags.
-MOST_CHARS = {"breaks": 15_000, "guards": 100_000, "targets": 12_000, "graphs": 100_000}
+MOST_CHARS = {
+    "breaks": 15_000,
+    "guards": 100_000,
+    "targets": 12_000,
+    "graphs": 100_000,
+    "variants": 60_000,
+    "checks": 30_000,
+    "roofline": 30_000,
+}
 CHARS_OF_A_ROW = 450
 
 
@@ -72,7 +82,7 @@ def draw_table(block: Table, most: int, *, slim: bool = False) -> Html:
     """Return a table of at most `most` rows under its title."""
     title = tag("div", escaped(block.title), style=style.TITLE) if block.title else Html("")
     head = tag("thead", tag("tr", *(_heading(column, slim=slim) for column in block.columns)))
-    rows = (_row(row, block.columns, slim=slim) for row in block.rows[:most])
+    rows = (_row(row, block.columns, slim=slim, spread=block.spread) for row in block.rows[:most])
     table = tag("table", head, tag("tbody", *rows), style=style.TABLE)
     left = len(block.rows) - most
     return Html(title + table + (_cut(f"… and {left} more in {block.more}") if left > 0 else ""))
@@ -82,16 +92,28 @@ def _heading(column: Column, *, slim: bool) -> Html:
     return tag("th", escaped(column.title), scope="col", align=column.align, style=_style(column, slim=slim))
 
 
-def _row(row: Row, columns: tuple[Column, ...], *, slim: bool) -> Html:
+def _row(row: Row, columns: tuple[Column, ...], *, slim: bool, spread: bool) -> Html:
     most = MOST_OF_A_SLIM_CELL if slim else MOST_OF_A_CELL
     *short, last = (_inner(words, column, most) for words, column in zip(row.cells, columns, strict=True))
-    last = Html(last + "".join(advised(words) for words in row.below))
+    below = Html("".join(advised(words) for words in row.below))
+    last = last if spread else Html(last + below)
     cells = (_cell(one, column, slim=slim) for one, column in zip((*short, last), columns, strict=True))
-    return tag("tr", *cells, style="" if slim else style.ROW)
+    drawn = tag("tr", *cells, style="" if slim else style.ROW)
+    if not (spread and below):
+        return drawn
+    return Html(drawn + tag("tr", tag("td", below, colspan=str(len(columns)), align="left", style=style.BELOW)))
 
 
-def _inner(words: str, column: Column, most: int) -> Html:
+def _inner(words: str | Bar, column: Column, most: int) -> Html:
+    if isinstance(words, Bar):
+        return _meter(words)
     return tag("code", escaped(words, most)) if column.code and words else escaped(words, most)
+
+
+def _meter(cell: Bar) -> Html:
+    # Where the element is unknown or stripped, its content shows.
+    inner = escaped(bar(cell.share))
+    return tag("meter", inner, value=f"{cell.share:.4f}", min="0", max="1", title=cell.words, style=style.METER)
 
 
 def _cell(inner: Html, column: Column, *, slim: bool) -> Html:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from compile_magic.render import style
+from compile_magic.render.bars import FILLS
+from compile_magic.render.bars import pieces
 from compile_magic.render.details import draw_folded
 from compile_magic.render.details import draw_table
 from compile_magic.render.markup import Html
@@ -29,7 +31,10 @@ from compile_magic.show.blocks import Folded
 from compile_magic.show.blocks import Line
 from compile_magic.show.blocks import Lines
 from compile_magic.show.blocks import Pointer
+from compile_magic.show.blocks import Share
+from compile_magic.show.blocks import Shares
 from compile_magic.show.blocks import SourceView
+from compile_magic.show.blocks import Split
 from compile_magic.show.blocks import Summary
 from compile_magic.show.blocks import Table
 
@@ -38,6 +43,7 @@ MOST_ALARMS = 8
 MOST_ITEMS = 15
 MOST_ROWS = 30
 MOST_SOURCE_LINES = 60
+MOST_SPLITS = 8
 
 
 def fragment(blocks: Sequence[Block], *, extra_sheet: str = "", foot: str = "") -> str:
@@ -131,6 +137,34 @@ def _table(block: Table) -> Html:
     return tag("div", draw_table(block, MOST_ROWS))
 
 
+def _shares(block: Shares) -> Html:
+    most = max((sum(part.amount for part in row.parts) for row in block.rows), default=0.0)
+    rows = (_split(row, most) for row in block.rows[:MOST_SPLITS])
+    table = tag("table", tag("tbody", *rows), style=style.TABLE)
+    title = tag("div", escaped(block.title), style=style.TITLE)
+    return tag("div", title, table, _rest(len(block.rows) - MOST_SPLITS, block.more))
+
+
+def _split(row: Split, most: float) -> Html:
+    drawn = pieces([part.amount for part in row.parts], most)
+    shown = (_filled(at, Html(piece)) for at, piece in enumerate(drawn) if piece)
+    legend = joined([_legend(at, part) for at, part in enumerate(row.parts)], " · ")
+    head = joined([escaped(row.title), *([toned("dim", escaped(row.note))] if row.note else [])], " · ")
+    bar = tag("code", *shown, style=style.UNBROKEN)
+    unbroken = (
+        tag("td", cell, align="left", class_="num", style=style.SOURCE.format(align="left")) for cell in (head, bar)
+    )
+    return tag("tr", *unbroken, _source_cell(legend))
+
+
+def _legend(at: int, part: Share) -> Html:
+    return tag("span", _filled(at, Html(FILLS[at % len(FILLS)] + " ")), escaped(part.words), style=style.UNBROKEN)
+
+
+def _filled(at: int, inner: Html) -> Html:
+    return tag("span", inner, style=f"color:{style.PARTS[at % len(style.PARTS)]}")
+
+
 def _line(block: Line) -> Html:
     return tag("p", prose(block.text), style=style.LINE)
 
@@ -154,6 +188,7 @@ DRAW: dict[type, Callable[[Any], Html]] = {
     Alarms: _alarms,
     SourceView: _source,
     Table: _table,
+    Shares: _shares,
     Line: _line,
     Lines: _lines,
     Pointer: _nothing,

@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from compile_magic.render.bars import FILLS
+from compile_magic.render.bars import SPLIT_WIDTH
+from compile_magic.render.bars import bar
+from compile_magic.render.bars import pieces
 from compile_magic.render.fit import Drawn
 from compile_magic.render.fit import Item
 from compile_magic.render.fit import fit
@@ -17,6 +22,7 @@ from compile_magic.render.pen import Pen
 from compile_magic.render.source import draw_source
 from compile_magic.show.blocks import Alarm
 from compile_magic.show.blocks import Alarms
+from compile_magic.show.blocks import Bar
 from compile_magic.show.blocks import Block
 from compile_magic.show.blocks import Code
 from compile_magic.show.blocks import Column
@@ -25,7 +31,9 @@ from compile_magic.show.blocks import Line
 from compile_magic.show.blocks import Lines
 from compile_magic.show.blocks import Pointer
 from compile_magic.show.blocks import Row
+from compile_magic.show.blocks import Shares
 from compile_magic.show.blocks import SourceView
+from compile_magic.show.blocks import Split
 from compile_magic.show.blocks import Summary
 from compile_magic.show.blocks import Table
 
@@ -90,11 +98,34 @@ def _sentence(pen: Pen, words: str) -> Item:
 
 
 def _table(pen: Pen, block: Table) -> Drawn:
-    rows = block.rows[:MOST_LINES]
-    header, *cells = pen.lines(_grid(block.columns, rows, pen.cell))
-    items = tuple(_row(pen, line, row) for line, row in zip(cells, rows, strict=True))
+    shown, left_out = _narrowed(pen, replace(block, rows=block.rows[:MOST_LINES]))
+    header, *cells = pen.lines(_grid(shown.columns, shown.rows, pen.cell))
+    items = [_row(pen, line, row) for line, row in zip(cells, shown.rows, strict=True)]
+    if left_out:
+        words = f"no room here for {', '.join(left_out)}: see {block.more}"
+        items.append(Item(pen.wrap(words, " ", style="dim", most=2), 0))
     title = pen.wrap(block.title, " ", style="bold", most=1) if block.title else ()
-    return Drawn(items, (*title, header), block.more, block.weight, undrawn=len(block.rows) - len(rows))
+    return Drawn(tuple(items), (*title, header), block.more, block.weight, undrawn=len(block.rows) - len(shown.rows))
+
+
+def _narrowed(pen: Pen, block: Table) -> tuple[Table, list[str]]:
+    """Return the table without the columns that it has no room for but can spare, and the titles of these."""
+    left_out: list[str] = []
+    while (at := _most_spare(block)) is not None and _width(pen, block) > pen.width:
+        left_out[:0] = [block.columns[at].title] * bool(block.columns[at].title)
+        rows = tuple(replace(row, cells=row.cells[:at] + row.cells[at + 1 :]) for row in block.rows)
+        block = replace(block, columns=block.columns[:at] + block.columns[at + 1 :], rows=rows)
+    return block, left_out
+
+
+def _most_spare(block: Table) -> int | None:
+    ranks = [column.spare for column in block.columns]
+    return ranks.index(max(ranks)) if any(ranks) else None
+
+
+def _width(pen: Pen, block: Table) -> int:
+    grid = _grid(block.columns, block.rows, pen.cell)
+    return Measurement.get(pen.console, pen.console.options.update(width=10_000), grid).maximum
 
 
 def _row(pen: Pen, line: str, row: Row) -> Item:
@@ -108,8 +139,24 @@ def _grid(columns: Sequence[Column], rows: Sequence[Row], cell: Callable[[str], 
     for column in columns:
         grid.add_column(column.title, justify="right" if column.align == "right" else "left", overflow="ellipsis")
     for row in rows:
-        grid.add_row("", *(cell(words) for words in row.cells))
+        grid.add_row("", *(cell(bar(one.share) if isinstance(one, Bar) else one) for one in row.cells))
     return grid
+
+
+def _shares(pen: Pen, block: Shares) -> Drawn:
+    rows = block.rows[:MOST_LINES]
+    most = max((sum(part.amount for part in row.parts) for row in block.rows), default=0.0)
+    items = tuple(_split(pen, row, most) for row in rows)
+    title = pen.wrap(block.title, " ", style="bold", most=1)
+    return Drawn(items, title, block.more, 2, undrawn=len(block.rows) - len(rows))
+
+
+def _split(pen: Pen, row: Split, most: float) -> Item:
+    width = min(SPLIT_WIDTH, pen.width // 4)
+    drawn = "".join(pieces([part.amount for part in row.parts], most, width)).ljust(width)
+    parts = [f"{FILLS[at % len(FILLS)]} {part.words}" for at, part in enumerate(row.parts)]
+    head = pen.wrap(" · ".join(filter(None, (row.title, row.note))), f"  {drawn}  ", most=1)
+    return Item((*head, *pen.packed(parts, "      ", rest="      ", style="", most=6)), brief=head)
 
 
 def _unfolded(pen: Pen, block: Folded) -> list[str]:
@@ -134,6 +181,7 @@ DRAW: dict[type, Callable[[Pen, Any], Drawn]] = {
     Alarms: _alarms,
     SourceView: draw_source,
     Table: _table,
+    Shares: _shares,
     Line: _line,
     Lines: _lines,
     Pointer: _line,

@@ -181,12 +181,20 @@ class _LogHandler(logging.Handler):
         return True
 
 
-class CountingBackend:
-    """A backend that counts the graphs and ops handed to it and leaves the compiling to `name`."""
+# Settings of Inductor's, by name.
+Patches = tuple[tuple[str, Any], ...]
 
-    def __init__(self, name: str, recorder: Recorder) -> None:
+
+class CountingBackend:
+    """A backend that counts the graphs and ops handed to it and leaves the compiling to `name`, in a mode of it.
+
+    Raises:
+        ValueError: the backend has no such mode.
+    """
+
+    def __init__(self, name: str, recorder: Recorder, *, mode: str | None = None, patches: Patches = ()) -> None:
         self._name = name
-        self._compile = _torch.backend_function(name)
+        self._compile = _torch.backend_function(name, mode, dict(patches))
         self._recorder = recorder
         self.compiler_name = name
 

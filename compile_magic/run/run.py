@@ -32,17 +32,24 @@ from compile_magic.trace import Record
 from compile_magic.trace import SourceFile
 
 # Most of what a cell calls; none of it can be the user's.
-_NEVER_USERS = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType)
+NEVER_USERS = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType)
 
 
 @dataclass(frozen=True)
 class Options:
-    """How the explained callables are compiled, as for torch.compile."""
+    """How the explained callables are compiled, as for torch.compile.
+
+    With `suppress`, a part that can't be compiled runs in eager; without it, the failure is raised. `patches` are
+    settings of Inductor's for these compiles alone.
+    """
 
     backend: str = "eager"
     dynamic: bool | None = None
     fullgraph: bool = False
     fresh: bool = False
+    mode: str | None = None
+    suppress: bool = True
+    patches: tuple[tuple[str, Any], ...] = ()
 
 
 class Call:
@@ -65,6 +72,8 @@ class Run:
         ValueError: there is no such backend.
     """
 
+    replaces_compiled = False
+
     def __init__(self, options: Options, *, mode: str, only: Sequence[str] = ()) -> None:
         if options.backend not in _torch.backend_names():
             raise ValueError(
@@ -75,9 +84,9 @@ class Run:
         self._mode = mode
         self._only = tuple(only)
         self._recorder = Recorder()
-        self._backend = CountingBackend(options.backend, self._recorder)
+        self._backend = CountingBackend(options.backend, self._recorder, mode=options.mode, patches=options.patches)
         self._marks = Marks()
-        self._isolation = Isolation(self._backend, fresh=options.fresh)
+        self._isolation = Isolation(self._backend, fresh=options.fresh, suppress=options.suppress)
         self._explained: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._targets: dict[Target, None] = {}
         self._observed: dict[int, Any] = {}
@@ -92,6 +101,14 @@ class Run:
     def finished(self) -> bool:
         """Whether `finish` was called."""
         return self._finished
+
+    def listen(self) -> None:
+        """Listen to torch again, after `pause`."""
+        self._recorder.start()
+
+    def pause(self) -> None:
+        """Listen to nothing until `listen`."""
+        self._recorder.stop()
 
     def start(self) -> None:
         """Begin to listen to torch."""
@@ -109,7 +126,7 @@ class Run:
 
     def intercept(self, candidate: Any, name: str = "") -> Any:
         """Return what the cell shall call instead of `candidate`: often `candidate` itself. Never raises."""
-        if type(candidate) in _NEVER_USERS or self._finished:
+        if type(candidate) in NEVER_USERS or self._finished:
             return candidate
         try:
             return self._replacement(candidate, name)
@@ -153,6 +170,13 @@ class Run:
         # `candidate` is kept so that its id stays its own.
         self._explained[_key(candidate)] = (candidate, replacement)
         return replacement
+
+    def compiled(self, candidate: Any, name: str) -> Any:
+        """Return the callable that torch.compile makes of `candidate`, to be called between begin_call and end_call."""
+        self._targets[Target(name, "compiled")] = None
+        if isinstance(candidate, functools.partial):
+            return functools.partial(self.compiled(candidate.func, name), *candidate.args, **candidate.keywords)
+        return self._compile(candidate)
 
     def _compile(self, candidate: Any) -> Any:
         namespace = getattr(getattr(candidate, "__func__", candidate), "__globals__", None)

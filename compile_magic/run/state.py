@@ -51,10 +51,12 @@ class Isolation:
     Args:
         backend: the backend object that all compiles of this run use: it tells our cache entries from others.
         fresh: start with an empty memory of dynamic shapes instead of a copy of the user's.
+        suppress: run what can't be compiled in eager instead of raising.
     """
 
-    def __init__(self, backend: object, *, fresh: bool = False) -> None:
+    def __init__(self, backend: object, *, fresh: bool = False, suppress: bool = True) -> None:
         self._backend = backend
+        self._suppress = suppress
         self._fresh = fresh
         self._process = _torch.ProcessState()
         self._shapes: tuple[Any, set[str]] | None = None
@@ -109,9 +111,9 @@ class Isolation:
             seen=_torch.seen_count(),
             frame=_torch.frame_count(),
         )
-        if not theirs.errors:
+        if theirs.errors != self._suppress:
             # A part that can't be compiled then runs in eager and raises what it raises in a plain cell.
-            _torch.suppress_errors(value=True)
+            _torch.suppress_errors(value=self._suppress)
         if self._shapes is None:
             self._shapes = (None, set()) if self._fresh else (copy.deepcopy(theirs.shapes[0]), set(theirs.shapes[1]))
         self._process.set_shapes(self._shapes)
@@ -126,8 +128,8 @@ class Isolation:
         for swap in self._swaps:
             if swap.function.__code__ is swap.substitute:
                 swap.function.__code__ = swap.original
-        if not theirs.errors:
-            _torch.suppress_errors(value=False)
+        if theirs.errors != self._suppress:
+            _torch.suppress_errors(value=theirs.errors)
         frame = _torch.frame_count()
         if self._process.shapes()[0] is not theirs.shapes[0]:
             self._shapes = self._process.shapes()

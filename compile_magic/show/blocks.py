@@ -63,18 +63,30 @@ class SourceView:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; `code` asks for a fixed-width font."""
+    """A column of a table; `code` asks for a fixed-width font.
+
+    Text that is too narrow for all columns loses the one of the highest `spare` first; one of 0 always stays.
+    """
 
     title: str
     align: str = "left"
     code: bool = False
+    spare: int = 0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A cell that shows a share between 0 and 1 as a bar; `words` say the same to those who can't see it."""
+
+    share: float
+    words: str
 
 
 @dataclass(frozen=True)
 class Row:
     """A row of short cells, with longer words that stand below them."""
 
-    cells: tuple[str, ...]
+    cells: tuple[str | Bar, ...]
     below: tuple[str, ...] = ()
 
 
@@ -82,7 +94,8 @@ class Row:
 class Table:
     """Rows under a title; `more` names the field that holds those which find no room.
 
-    A table of a higher `weight` gets more room where there is too little for all.
+    A table of a higher `weight` gets more room where there is too little for all. What stands below a row belongs
+    to its last cell, or with `spread` to the row as a whole.
     """
 
     title: str
@@ -90,6 +103,33 @@ class Table:
     rows: tuple[Row, ...]
     more: str = "_compile_report"
     weight: int = 1
+    spread: bool = False
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of a whole with its words; `amount` is in the unit of its neighbours."""
+
+    amount: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Split:
+    """A whole that is split into parts, in their order."""
+
+    title: str
+    parts: tuple[Share, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Bars that are split into parts, all to one scale, under a title."""
+
+    title: str
+    rows: tuple[Split, ...]
+    more: str = "_compile_report"
 
 
 @dataclass(frozen=True)
@@ -133,4 +173,4 @@ class Folded:
     opened: bool = False
 
 
-Block: TypeAlias = Summary | Alarms | SourceView | Table | Line | Lines | Pointer | Folded
+Block: TypeAlias = Summary | Alarms | SourceView | Table | Shares | Line | Lines | Pointer | Folded

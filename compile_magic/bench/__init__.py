@@ -1,0 +1,1 @@
+"""Measure a cell: run it eager and compiled in turn, put its state back, time it, compare results."""

@@ -1,0 +1,110 @@
+"""See each write of a run before it happens, and refuse the ones that can't be undone."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import Protocol
+
+import torch
+
+from compile_magic import _torch
+
+
+class UnrepeatableError(BaseException):  # an `except Exception` of the user's must not swallow it
+    """The work has begun to do what can't be done twice, or can't be undone; it has not been done.
+
+    The message is a line that says what, and what to do.
+    """
+
+
+class Watcher(Protocol):
+    """Is told of writes before they happen."""
+
+    def before_write(self, tensor: torch.Tensor, *, joins_graph: bool) -> None:
+        """Get ready for a write into a tensor; `joins_graph` says that it becomes part of a graph by that."""
+
+    def taken(self, tensor: torch.Tensor) -> None:
+        """Take note of a tensor that an op is about to read or write."""
+
+    def given(self, tensor: torch.Tensor) -> None:
+        """Take note of a tensor that an op has given, a new one or a view."""
+
+
+# Ops that write arguments without saying so in their schema: the running statistics of batch norm, and the weights of
+# cudnn's RNNs, which are moved into one piece of memory.
+_STATISTICS = ("running_mean", "running_var")
+UNSAID = {
+    "aten::native_batch_norm": _STATISTICS,
+    "aten::cudnn_batch_norm": _STATISTICS,
+    "aten::miopen_batch_norm": _STATISTICS,
+    "aten::batch_norm_gather_stats": _STATISTICS,
+    "aten::batch_norm_gather_stats_with_counts": _STATISTICS,
+    "aten::batch_norm_update_stats": _STATISTICS,
+    "aten::_batch_norm_impl_index": _STATISTICS,
+    "aten::batch_norm": _STATISTICS,
+    "aten::instance_norm": _STATISTICS,
+    "aten::_cudnn_rnn_flatten_weight": ("weight_arr",),
+}
+
+
+class Writes(_torch.DispatchMode):
+    """While it is on, `watcher` is told of each write into a tensor before it happens."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        super().__init__()
+        self._watcher = watcher
+
+    def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Tell of what the op writes, then run it."""
+        kwargs = kwargs or {}
+        arguments = list(tensors_in((args, kwargs)))
+        for tensor in arguments:
+            self._watcher.taken(tensor)
+        targets = list(written(op, args, kwargs))
+        joins = bool(targets) and _joins_graph(op, arguments)
+        for target in targets:
+            self._watcher.before_write(target, joins_graph=joins)
+        result = op(*args, **kwargs)
+        for tensor in tensors_in(result):
+            self._watcher.given(tensor)
+        return result
+
+
+def _joins_graph(op: Any, arguments: Sequence[torch.Tensor]) -> bool:
+    # Autograd differentiates writes of the kind `x.add_(y)` only, not statistics and not `out=`.
+    in_place = _torch.op_name(op).endswith("_")
+    return in_place and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in arguments)
+
+
+def written(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+    """Yield the tensors among the arguments of an op that it writes; all, where it doesn't say."""
+    places = _places(op)
+    if places is None:
+        yield from tensors_in((args, kwargs))
+        return
+    for position, name in places:
+        yield from tensors_in(args[position] if position < len(args) else kwargs.get(name))
+
+
+@functools.cache
+def _places(op: Any) -> tuple[tuple[int, str], ...] | None:
+    arguments = _torch.op_arguments(op)
+    if arguments is None:
+        return None
+    unsaid = UNSAID.get(_torch.op_name(op), ())
+    return tuple((n, name) for n, (name, writes, _) in enumerate(arguments) if writes or name in unsaid)
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in an argument or a result: itself, or in lists, tuples and dicts."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        yield from tensors_in(list(value.values()))

@@ -1,0 +1,145 @@
+"""Measure the body of a cell, from its tree to the report; the notebook is left as it was before."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from contextlib import contextmanager
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from types import CodeType
+from typing import Any
+
+import torch
+
+from compile_magic import _torch
+from compile_magic.bench.bench import Bench
+from compile_magic.bench.reasons import reason
+from compile_magic.bench.settings import Progress
+from compile_magic.bench.settings import Settings
+from compile_magic.bench.unrepeatable import find_unrepeatable
+from compile_magic.bench.work import KEEP
+from compile_magic.bench.work import AsItIs
+from compile_magic.bench.work import CellWork
+from compile_magic.bench_model import BenchReport
+from compile_magic.notebook import plan as plans
+from compile_magic.notebook.cellfunction import CELL_FUNCTION
+from compile_magic.notebook.cellfunction import PUBLISH
+from compile_magic.notebook.cellfunction import UNBOUND
+from compile_magic.notebook.cellfunction import UNBOUND_NAME
+from compile_magic.notebook.cellfunction import name_nicely
+from compile_magic.notebook.cellfunction import publish
+from compile_magic.notebook.intercept import CLEAN
+from compile_magic.notebook.intercept import located
+from compile_magic.run.targets import resolve
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """What the line of the magic asks for."""
+
+    settings: Settings = field(default_factory=Settings)
+    cell: bool = False
+    quiet: bool = False
+    output: str | None = None
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a cell is run in: its names, its compiler (under the cell's file name), and where words and output go."""
+
+    namespace: dict[str, Any]
+    compile_code: Callable[[ast.Module], CodeType]
+    silenced: Callable[[], AbstractContextManager[Any]]
+    progress: Progress
+
+
+def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, around: Surroundings) -> BenchReport:
+    """Measure the body of a cell and return the report. `body` itself is not changed, and neither is the notebook.
+
+    Raises:
+        CannotWrapError: the body is to be one function and can't be, or there is none.
+        TargetError: a target can't be compiled.
+    """
+    namespace, targets = around.namespace, options.settings.targets
+    found = plans.plan(body, namespace, cell=options.cell, named=bool(targets))
+    for target in targets:
+        resolve(target, namespace, bound_later=found.bound)
+    used = _used(body, namespace)
+    problem = find_unrepeatable(body, namespace, used)
+    if problem is not None:
+        return _not_measured(found, problem)
+    setup, timed = _split(plans.apply(found, copy.deepcopy(list(body)), namespace, targets))
+    if not timed:
+        return _not_measured(found, "the cell only defines and imports: call what is to be measured in it")
+    code = around.compile_code(ast.Module(_keeping(timed), []))
+    work = CellWork(code, namespace, found.bound, _hooks(namespace))
+    with _set_up(around.compile_code(ast.Module(setup, [])), work) as failed:
+        if failed:
+            return _not_measured(found, failed)
+        more: dict[str, Any] = {"used": used, "silenced": around.silenced, "progress": around.progress}
+        report = Bench(work, options.settings, mode=found.mode, **more).run()
+    return replace(report, notes=(found.note, *report.notes)) if found.note else report
+
+
+def _not_measured(found: plans.Plan, why: str) -> BenchReport:
+    return BenchReport(error=why, mode=found.mode, torch_version=torch.__version__)
+
+
+def _used(body: Sequence[ast.stmt], namespace: dict[str, Any]) -> frozenset[str]:
+    """Return the names that a cell uses, and the attributes: of those a module of the user's may hold state."""
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)} - set(namespace)
+    return frozenset({node.id for node in nodes if isinstance(node, ast.Name)} | attributes)
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+
+
+def _split(statements: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """Return the definitions at the head of a cell, which are run once and not timed, and the rest."""
+    count = next((n for n, s in enumerate(statements) if not isinstance(s, _DEFINITIONS)), len(statements))
+    return statements[:count], statements[count:]
+
+
+def _keeping(statements: list[ast.stmt]) -> list[ast.stmt]:
+    """Return the statements with the value of the last expression handed to the work."""
+    *rest, last = statements
+    if not isinstance(last, ast.Expr):
+        return statements
+    call = ast.Call(ast.Name(KEEP, ast.Load()), [last.value], [])
+    return [*rest, located(ast.Expr(call), last)]
+
+
+def _hooks(namespace: dict[str, Any]) -> dict[str, Any]:
+    def published(result: Any, names: Sequence[str]) -> Any:
+        return publish(namespace, result, names)
+
+    return {PUBLISH: published, UNBOUND_NAME: UNBOUND, CLEAN: lambda: None}
+
+
+@contextmanager
+def _set_up(code: CodeType, work: CellWork) -> Iterator[str]:
+    """Run the definitions for the time of the bench; the cell itself makes them anew. Yield why it failed, or ""."""
+    namespace, failed = work.namespace, ""
+    before = dict(namespace)
+    work.enter(AsItIs())
+    try:
+        exec(code, namespace)  # noqa: S102 - the user's own cell
+        if CELL_FUNCTION in namespace:
+            name_nicely(namespace[CELL_FUNCTION])
+    except Exception as error:  # noqa: BLE001 - the plain run raises it again, where it belongs
+        failed = f"the cell raises in eager: {reason(error)}"
+    finally:
+        work.leave()
+    try:
+        yield failed
+    finally:
+        for name in set(namespace) - set(before) - _torch.dynamo_names(namespace):
+            del namespace[name]
+        namespace.update(before)
