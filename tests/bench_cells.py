@@ -242,4 +242,133 @@ CELLS: list[tuple[str, str, str]] = [
         "z = net(x)",
     ),
     ("hook added and taken off", _NET, "handle = net[0].register_forward_hook(lambda *a: None)\nz = net(x)"),
+    (
+        "trainer",
+        (
+            "class T:\n    def __init__(self):\n        self.m=torch.nn.Linear(2,2)\n"
+            "        self.o=torch.optim.Adam(self.m.parameters())\n        self.h=[]\n"
+            "        self.best=None\n    def step(self,x):\n        self.o.zero_grad()\n"
+            "        l=self.m(x).sum()\n        l.backward()\n        self.o.step()\n"
+            "        self.h.append(float(l))\n"
+            "        self.best={k:v.clone() for k,v in self.m.state_dict().items()}\nt=T()\n"
+            "x=torch.ones(1,2)"
+        ),
+        "t.step(x)",
+    ),
+    (
+        "late register_buffer",
+        (
+            "class M(torch.nn.Module):\n    def forward(self,x):\n"
+            "        if not hasattr(self,'k'): self.register_buffer('k', torch.zeros(2))\n"
+            "        self.k.add_(x)\n        return self.k\nm=M()\nx=torch.ones(2)"
+        ),
+        "z=m(x)",
+    ),
+    (
+        "tied",
+        (
+            "a=torch.nn.Linear(3,3)\nb=torch.nn.Linear(3,3)\nb.weight=a.weight\n"
+            "m=torch.nn.Sequential(a,b)\no=torch.optim.SGD(m.parameters(),.1)"
+        ),
+        "o.zero_grad()\nm(torch.ones(1,3)).sum().backward()\no.step()",
+    ),
+    (
+        "onecycle tensor lr",
+        (
+            "m=torch.nn.Linear(2,2)\no=torch.optim.Adam(m.parameters(),lr=torch.tensor(.1))\n"
+            "s=torch.optim.lr_scheduler.OneCycleLR(o,max_lr=.2,total_steps=50)"
+        ),
+        "o.zero_grad()\nm(torch.ones(1,2)).sum().backward()\no.step()\ns.step()",
+    ),
+    (
+        "dict subclass",
+        (
+            "class D(dict):\n    def __setitem__(self,k,v): raise ValueError\n"
+            "    def clear(self): raise ValueError\nd=D(a=1)"
+        ),
+        "dict.__setitem__(d,'b',2)\ndict.pop(d,'a')",
+    ),
+    (
+        "counter",
+        "from collections import Counter, defaultdict\nc=Counter('aab')\nd=defaultdict(list)",
+        "c.update('b')\nd['x'].append(1)",
+    ),
+    ("subclass tensor", "class S(torch.Tensor):\n    pass\ns=torch.ones(3).as_subclass(S)", "s.add_(1)"),
+    ("swap_tensors", "a,b=torch.ones(2),torch.zeros(3)", "torch.utils.swap_tensors(a,b)"),
+    ("quantized", "q=torch.quantize_per_tensor(torch.ones(3),.1,0,torch.quint8)", "q.copy_(torch.zeros(3))"),
+    (
+        "add_param_group",
+        "m=torch.nn.Linear(2,2)\nn=torch.nn.Linear(2,2)\no=torch.optim.SGD(m.parameters(),.1)",
+        "o.add_param_group({'params': list(n.parameters())})",
+    ),
+    (
+        "module deleted",
+        "m=torch.nn.Sequential(torch.nn.Linear(2,2),torch.nn.ReLU())",
+        "del m[1]\nm.append(torch.nn.Tanh())\nm.train(False)",
+    ),
+    ("to double", "m=torch.nn.Linear(2,2)\nx=torch.ones(1,2)", "m.double()\nz=m(x.double())\nz.sum().backward()"),
+    (
+        "weight norm",
+        ("m=torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2,2))\no=torch.optim.SGD(m.parameters(),.1)"),
+        "o.zero_grad()\nm(torch.ones(1,2)).sum().backward()\no.step()",
+    ),
+    (
+        "spectral norm",
+        "m=torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(4,4))\nx=torch.ones(1,4)",
+        "m(x).sum().backward()",
+    ),
+    (
+        "prune",
+        "import torch.nn.utils.prune as prune\nm=torch.nn.Linear(4,4)",
+        "prune.l1_unstructured(m,'weight',amount=.5)",
+    ),
+    (
+        "custom autograd",
+        (
+            "class F(torch.autograd.Function):\n    n=0\n    @staticmethod\n    def forward(c,x):\n"
+            "        F.n+=1\n        return x*2\n    @staticmethod\n    def backward(c,g): return g*2\n"
+            "w=torch.ones(2,requires_grad=True)"
+        ),
+        "F.apply(w).sum().backward()",
+    ),
+    (
+        "functional_call/vmap/grad",
+        ("m=torch.nn.Linear(2,2)\nx=torch.ones(3,2)\nfrom torch.func import functional_call, grad, vmap"),
+        (
+            "p=dict(m.named_parameters())\n"
+            "g=vmap(grad(lambda q,v: functional_call(m,q,(v,)).sum()),in_dims=(None,0))(p,x)"
+        ),
+    ),
+    (
+        "enum/property/static",
+        (
+            "import enum\nclass E(enum.Enum):\n    A=1\nclass K:\n    reg={}\n    @staticmethod\n"
+            "    def put(k): K.reg[k]=1\n    @classmethod\n"
+            "    def inc(cls): cls.n=getattr(cls,'n',0)+1\nk=K()"
+        ),
+        "K.put(E.A)\nk.inc()",
+    ),
+    (
+        "closure chain",
+        (
+            "def make():\n    st={'n':0,'t':torch.zeros(2)}\n    def g():\n        st['n']+=1\n"
+            "        st['t']+=1\n    def f(): g()\n    return f\nf=make()"
+        ),
+        "f()",
+    ),
+    (
+        "decorated",
+        (
+            "import functools\ncalls=[]\ndef deco(fn):\n    @functools.wraps(fn)\n    def w(*a):\n"
+            "        calls.append(1)\n        return fn(*a)\n    return w\n@deco\n@torch.no_grad()\n"
+            "def f(x):\n    return x.add_(1)\nx=torch.zeros(1)"
+        ),
+        "z=f(x)",
+    ),
+    ("queue", "import queue\nq=queue.Queue()\nq.put(1)", "q.get()\nq.put(2)\nq.put(3)"),
+    (
+        "autocast",
+        "m=torch.nn.Linear(4,4)\nx=torch.ones(2,4)",
+        "with torch.autocast('cpu',dtype=torch.bfloat16):\n    l=m(x).sum()\nl.backward()",
+    ),
 ]

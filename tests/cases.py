@@ -91,10 +91,11 @@ class Case:
     truth: Mapping[str, Any]
 
 
-def cases(driver: str) -> list[Case]:
-    """Return the cases for a magic that need no GPU."""
+def cases(driver: str, *, gpu: bool = False) -> list[Case]:
+    """Return the cases for a magic that need no GPU, or those that need one."""
     lines = FILE.read_text(encoding="utf-8").splitlines()
-    return [_case(each) for each in map(json.loads, lines) if each["driver"] == driver and not each.get("gpu_only")]
+    read = [each for each in map(json.loads, lines) if each["driver"] == driver]
+    return [_case(each) for each in read if bool(each.get("gpu_only")) == gpu]
 
 
 def _case(read: Mapping[str, Any]) -> Case:
@@ -105,9 +106,9 @@ def _case(read: Mapping[str, Any]) -> Case:
         setup=tuple(read["setup"]),
         cell=read["cell"],
         targets=tuple(read.get("targets", ())),
-        values=truth["eager_values"],
+        values=truth.get("eager_values", {}),
         printed=truth.get("plain_cell_stdout", ""),
-        truth=truth["per_function"],
+        truth=truth.get("per_function", {}),
     )
 
 

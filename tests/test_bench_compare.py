@@ -323,5 +323,27 @@ def test_results_that_come_and_go_are_not_compared() -> None:
     floor = spread(first, second)
 
     assert floor == {"y": INF}
-    assert deterministic(first, second).endswith("`y` differs in more than rounding")
+    assert deterministic(first, second).endswith("`y` differs and can't be compared")
     assert compare(kept({"y": row(3), "z": 1}), first, floor=floor).compared == 1
+
+
+def test_a_time_that_the_cell_takes_is_not_compared() -> None:
+    """A number of Python's that differs between two eager runs is passed over, however little it differs."""
+    first, second = kept({"t": 104.00, "y": row(1)}), kept({"t": 104.08, "y": row(1)})
+    floor = spread(first, second)
+
+    found = compare(kept({"t": 108.0, "y": row(1)}), first, floor=floor)
+
+    assert (found.matches, found.compared) == (True, 1)
+
+
+def test_rounding_noise_does_not_decide_the_figures() -> None:
+    """A result of which nothing is left in eager is compared, but its relative error isn't the one that is told."""
+    # Eager has 3e-8 and 1e-8 where float64 has 1e-17: noise. The other result is 1e-6 of its size off.
+    eager = kept({"noise": row(3e-8, 1e-8), "y": row(1.0, 1.0)})
+    precise = kept({"noise": row(1e-17, 1e-17), "y": row(1.0, 1.0)})
+
+    found = compare(kept({"noise": row(-2e-8, 1e-8), "y": row(1.000001, 1.0)}), eager, precise)
+
+    assert (found.matches, found.noise) == (True, 1)
+    assert found.max_rel_error == pytest.approx(1e-6, rel=0.2)

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from contextlib import ExitStack
 from contextlib import contextmanager
 from contextlib import nullcontext
 from dataclasses import replace
@@ -59,6 +58,8 @@ from compile_magic.bench_model import BenchReport
 from compile_magic.run.run import Options
 
 EAGER = "eager"
+# Below this time of a run, the clock around what is compiled would count for too much of it.
+LEAST_SHARED_S = 1e-4
 TWIN = "eager again"
 
 
@@ -160,14 +161,13 @@ class Bench:
         """Run once in eager, watched: what it writes, moves and computes, and whether it can be run again."""
         lane = self._lanes[EAGER] = self._lane(EagerLane, EAGER)
         self._progress.tell("compile_bench: one eager run, to see what the cell reads and writes")
-        with self._on(lane), ExitStack() as watch:
-            watch.enter_context(guarded())
-            watch.enter_context(self._snapshot.watching())
-            traffic = watch.enter_context(Traffic())
-            try:
-                lane.run(1)
-            except Exception as error:
-                raise CannotBenchError(f"the cell raises in eager: {reason(error)}") from None
+        with self._on(lane):
+            with guarded(), self._snapshot.watching(), Traffic() as traffic:
+                try:
+                    lane.run(1)
+                except Exception as error:  # noqa: BLE001 - the plain run raises it again, where it belongs
+                    raise CannotBenchError(f"the cell raises in eager: {reason(error)}") from None
+            # Outside of the modes: reading the generators' states would count as well.
             values = {**self._work.results(), **self._snapshot.written()}
             traffic.finish(tensors_in(values))
             self.findings.devices = traffic.devices
@@ -262,7 +262,7 @@ class Bench:
             self.findings.slack = spread(self._eager.results, found)
             if self.findings.reference is not None:
                 against = compare(found, self._eager.results, self.findings.reference)
-                facts.error_vs_fp64 = against.error_vs_fp64
+                facts.error_vs_fp64, facts.noise = against.error_vs_fp64, against.noise
             return
         comparison = compare(found, self._eager.results, self.findings.reference, floor=self.findings.slack)
         if not facts.own_draws and (facts.comparison is None or facts.comparison.matches):
@@ -333,13 +333,17 @@ class Bench:
             facts.kernels, facts.busy_s = profiled.kernels, profiled.busy_s
 
     def _find_floor(self) -> None:
-        lane = self._lane(ShareLane, "share", synchronize=self.findings.clock.synchronize)
-        with self._on(lane):
-            took = [self._timed(lane) for _ in range(FIRST_RUNS)]
-        if isinstance(lane, ShareLane) and sum(took):
-            self.findings.share = min(1.0, lane.inside_s / sum(took))
+        if min(self._eager.first) > LEAST_SHARED_S:
+            self._find_share()
         self._progress.tell("compile_bench: what this device can do at best")
         self.findings.find_floor([self._facts[lane.name] for lane in self._able()])
+
+    def _find_share(self) -> None:
+        lane = self._lane(ShareLane, "share", synchronize=self.findings.clock.synchronize)
+        with self._on(lane):
+            took = sum((self._timed(lane) for _ in range(FIRST_RUNS)), start=0.0)
+        if isinstance(lane, ShareLane):
+            self.findings.share = min(1.0, lane.inside_s / took)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

@@ -103,8 +103,8 @@ class Track:
         """Enter the block of this round. The lists have a None for the round already.
 
         The next block is fitted to the last ones, not to the calibration alone. That may fall into a slow moment, and
-        short blocks are interrupted less often than long ones: on a loaded machine eager and its twin came out 4 %
-        apart, each with its own runs a block, for a whole measurement.
+        like lanes with unlike blocks are not alike on a loaded machine: in three minutes eager and its twin came out
+        4 % apart (six standard errors) with runs set once, and within one standard error like this.
         """
         if timed is not None:
             self.wall_s[-1], self.device_s[-1] = timed

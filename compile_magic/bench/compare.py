@@ -35,6 +35,10 @@ from compile_magic.bench.results import Result
 from compile_magic.bench.results import Results
 
 
+# The relative root mean square error of eager above which a result is rounding noise.
+NOISE = 0.1
+
+
 @dataclass(frozen=True)
 class Comparison:
     """How a variant's results compare with eager's.
@@ -46,7 +50,9 @@ class Comparison:
     The errors are the largest over all results: `max_abs_error` |a - b| and `max_rel_error` |a - b| / max(|b|, s), with
     s the root mean square of the finite b of a result, against eager; `error_vs_fp64` and `eager_vs_fp64` the relative
     error of the variant and of eager against the float64 run. None where there was nothing to compare, infinite where
-    one side alone is NaN or infinite.
+    one side alone is NaN or infinite. Left out of them are the `noise` results in which eager itself is further than
+    `NOISE` from float64, as the gradient of a bias before a batch norm: what is left of such a sum after cancelling is
+    rounding, whose relative error says nothing. They are compared all the same.
     """
 
     matches: bool
@@ -58,6 +64,7 @@ class Comparison:
     max_rel_error: float | None = None
     error_vs_fp64: float | None = None
     eager_vs_fp64: float | None = None
+    noise: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,8 @@ def compare(
 def spread(first: Results, second: Results) -> dict[str, float]:
     """Return how far two runs of the same are apart: the largest |a - b| by path, for the results that differ.
 
-    It is infinite where the results can't be compared number by number: one is missing, or NaN, or of another shape.
+    It is infinite where the results can't be compared number by number: one is missing, or NaN, or of another shape;
+    and for numbers of Python's, such as a time that the cell takes itself.
     """
     return {path: gap for path, (gap, _) in _apart(first, second).items()}
 
@@ -108,7 +116,7 @@ def deterministic(first: Results, second: Results) -> str:
         return ""
     worst = max(apart, key=lambda path: apart[path][1])
     gap, relative = apart[worst]
-    how = f"by {gap:.1e} ({relative:.1e} of its size)" if math.isfinite(gap) else "in more than rounding"
+    how = f"by {gap:.1e} ({relative:.1e} of its size)" if math.isfinite(gap) else "and can't be compared"
     more = f", and {len(apart) - 1} more differ" if len(apart) > 1 else ""
     return f"two eager runs give different results: `{worst}` differs {how}{more}"
 
@@ -123,7 +131,8 @@ def _apart(first: Results, second: Results) -> dict[str, tuple[float, float]]:
         else:
             ours, theirs = _rows([a, b])
             gap = distance(ours, theirs)
-            apart[path] = (gap.largest, gap.relative)
+            # A number of Python's that differs is most often a time: no tolerance fits it.
+            apart[path] = (math.inf if gap.largest and a.kind == "number" else gap.largest, gap.relative)
     return {path: (gap, relative) for path, (gap, relative) in apart.items() if gap}
 
 
@@ -132,7 +141,8 @@ def _together(verdicts: list[_Verdict]) -> Comparison:
     said = failed or [one for one in verdicts if one.words]
     worst = max(said, key=lambda one: one.badness, default=_Verdict(""))
     more = f" ({len(failed) - 1} more differ)" if len(failed) > 1 else ""
-    measured = [one.measured for one in verdicts if one.measured is not None]
+    every = [one.measured for one in verdicts if one.measured is not None]
+    measured = [one for one in every if not _is_noise(one)]
     return Comparison(
         matches=not failed,
         differs=worst.words + more,
@@ -143,7 +153,12 @@ def _together(verdicts: list[_Verdict]) -> Comparison:
         max_rel_error=_largest(one.gap.relative for one in measured),
         error_vs_fp64=_largest(one.off.relative for one in measured if one.off is not None),
         eager_vs_fp64=_largest(one.eager_off.relative for one in measured if one.eager_off is not None),
+        noise=len(every) - len(measured),
     )
+
+
+def _is_noise(found: Measured) -> bool:
+    return found.eager_off is not None and not found.is_exact and found.eager_off.relative_rms > NOISE
 
 
 def _largest(errors: Iterable[float]) -> float | None:

@@ -71,12 +71,15 @@ class NamesKept(Kept):
 
     def __init__(self, path: str, held: dict[str, Any], names: Callable[[dict[str, Any]], Iterable[str]]) -> None:
         self.path, self._held, self._names = path, held, names
+        self._keys = frozenset(held)
         self._then = {name: held[name] for name in names(held) if name in held}
 
     def changed(self) -> bool:
         """Return whether it is different now."""
-        now = [name for name in self._names(self._held) if name in self._held]
         held, then = self._held, self._then
+        if held.keys() == self._keys:
+            return any(held[name] is not value for name, value in then.items())
+        now = [name for name in self._names(held) if name in held]
         return len(now) != len(then) or any(held[name] is not then.get(name, MISSING) for name in now)
 
     def put_back(self) -> None:

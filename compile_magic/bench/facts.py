@@ -33,6 +33,7 @@ class Facts:
     results: Any = None
     comparison: Comparison | None = None
     error_vs_fp64: float | None = None
+    noise: int = 0
     busy_s: float | None = None
     kernels: int | None = None
     peak: int | None = None

@@ -21,8 +21,9 @@ from compile_magic.bench_model import Roofline
 
 # A device that works for less than this part of a run waits for launches most of the time.
 BUSY_ENOUGH = 0.5
-# Where issuing the ops takes more than this part of eager's run, what they compute hardly matters.
-MOST_ISSUING = 0.5
+# Where the floor is below this part of eager's run, and issuing its ops above that part, overhead is what binds.
+LEAST_COMPUTING = 0.25
+LEAST_ISSUING = 0.05
 # Cudagraphs help if they take less than this part of the time without them.
 LEAST_HELP = 0.95
 # The ceilings are measured, and clocks vary: a variant may be this near to them, in per cent.
@@ -184,14 +185,13 @@ def _issuing(roof: Roofline, counted: Counted, ran: Sequence[Timed]) -> str:
     eager = next((one for one in ran if one.how == "eager"), None)
     if eager is None or eager.busy_s is not None or roof.launch_s is None:
         return ""
-    wall = _wall(eager)
-    if roof.launch_s <= MOST_ISSUING * wall:
+    wall, least = _wall(eager), roof.floor_s or 0.0
+    if least > LEAST_COMPUTING * wall or roof.launch_s < LEAST_ISSUING * wall:
         return ""
     ops = "1 op of" if counted.op_count == 1 else f"{counted.op_count:,} ops of at most"
     size = "1 element" if counted.largest == 1 else f"{many(counted.largest)} elements"
-    share = f"issuing takes {seconds(min(roof.launch_s, wall))} of eager's {seconds(wall)} a run"
-    what = "it computes" if counted.op_count == 1 else "they compute"
-    return f"overhead-bound: {ops} {size}; {share}, and what {what} hardly matters"
+    share = f"computing takes {seconds(least)} of eager's {seconds(wall)} a run"
+    return f"overhead-bound: {ops} {size}; {share}, and the rest is Python and calling ops"
 
 
 def _no_floor(counted: Counted) -> str:

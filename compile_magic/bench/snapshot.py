@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from contextlib import ExitStack
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -50,8 +51,8 @@ class Snapshot:
             arrays = [ArrayKept(path, array) for path, array in reach.arrays]
             self._kept: list[Kept] = [self._names, *reach.kept, *arrays, *self._tensors, *sparse]
             stored = [(t.path, t.tensor) for t in self._tensors if has_storage(t.tensor)]
+            self._versions = [_torch.version_of(t.tensor) for t in self._tensors]
             self._contents = Contents([*stored, *((kept.path, part) for kept in sparse for part in kept.parts)])
-        self._versions = [_torch.version_of(t.tensor) for t in self._tensors]
         self._paths = {id(t.tensor): t.path for t in self._tensors}
         self._watch = _Watch(self._tensors, self._paths, self._contents)
         self._draws, self._settings = process.kept(process.DRAWS), process.kept(process.SETTINGS)
@@ -90,15 +91,21 @@ class Snapshot:
         To be asked after a run and before the state is put back. The tensors are the live ones.
         """
         self._look()
-        found = {
-            t.path: t.tensor
-            for t, version in zip(self._tensors, self._versions, strict=True)
-            if self._is_new(t, version)
-        }
-        replaced = (item for kept in self._known.values() if kept is not self._names for item in kept.replaced())
-        found.update({path: value for path, value in replaced if isinstance(value, torch.Tensor)})
-        grads = ((f"{t.path}.grad", _torch.grad_of(t.tensor)) for t in self._tensors)
-        return {**found, **{path: grad for path, grad in grads if grad is not None}}
+        with _torch.without_modes():
+            return {**self._changed(), **self._replaced(), **self._grads()}
+
+    def _changed(self) -> dict[str, torch.Tensor]:
+        pairs = zip(self._tensors, self._versions, strict=True)
+        return {kept.path: kept.tensor for kept, version in pairs if self._is_new(kept, version)}
+
+    def _replaced(self) -> dict[str, torch.Tensor]:
+        others = [kept for kept in self._known.values() if kept is not self._names]
+        found = {path: value for kept in others for path, value in kept.replaced()}
+        return {path: value for path, value in found.items() if isinstance(value, torch.Tensor)}
+
+    def _grads(self) -> dict[str, torch.Tensor]:
+        grads = [(kept.path, _torch.grad_of(kept.tensor)) for kept in self._tensors]
+        return {f"{path}.grad": grad for path, grad in grads if grad is not None}
 
     def _is_new(self, kept: TensorKept, version: int) -> bool:
         written = has_storage(kept.tensor) and self._contents.is_written(kept.tensor)
@@ -229,8 +236,13 @@ class _Watch:
 
 
 def _own_names(namespace: dict[str, Any]) -> Iterable[str]:
+    return [name for name in list(namespace) if _is_own(name)]
+
+
+@lru_cache(maxsize=65536)
+def _is_own(name: str) -> bool:
     # Without Dynamo's own names code that it has compiled raises a NameError. exec adds the builtins.
-    return set(namespace) - _torch.dynamo_names(namespace) - {"__builtins__"}
+    return name != "__builtins__" and not _torch.dynamo_names({name: None})
 
 
 def _put_back(kept: Kept) -> str:

@@ -100,7 +100,7 @@ def ratio(reference: Times, other: Times, starts_s: Sequence[float]) -> Ratio | 
     such batches they are shorter, with fewer than five rounds each round is one, and `batches` is 0.
 
     What no interval can hold is a change that lasts longer than the measurement, or that comes with a new process: in
-    a recording whose ratio was 0.71 for half a minute and 0.77 afterwards, 66 of 100 intervals held the median.
+    a recording whose ratio went from 0.78 to 0.71 for half a minute and back, 66 of 100 intervals held its median.
 
     Args:
         reference: its seconds for one run in each round, None where there is no sample.

@@ -31,7 +31,7 @@ class TensorKept(Kept):
         self._grad, self._requires_grad = _torch.grad_of(tensor), tensor.requires_grad
         # Looks at the same memory in the same way, and holds on to it.
         self._like = tensor.detach() if has_storage(tensor) else None
-        self._look = self._looks()
+        self._look, self._class = self._looks(), type(tensor)
 
     def _looks(self) -> tuple[Any, ...] | None:
         tensor = self.tensor
@@ -50,6 +50,7 @@ class TensorKept(Kept):
             or tensor.grad_fn is not self.node
             or _torch.grad_of(tensor) is not self._grad
             or self._looks() != self._look
+            or type(tensor) is not self._class
         )
 
     def looks_elsewhere(self) -> bool:
@@ -60,9 +61,11 @@ class TensorKept(Kept):
         """Make it what it was.
 
         Raises:
-            RuntimeError: its place in a graph has changed, which can't be undone.
+            RuntimeError: its place in a graph or its class has changed, which can't be undone.
         """
         tensor = self.tensor
+        if type(tensor) is not self._class:
+            raise RuntimeError("it has been given its shape, or another class")
         if tensor.grad_fn is not self.node:
             self._leave_graph()
         if self._like is not None and self._looks() != self._look:

@@ -26,7 +26,7 @@ MOVED = {"resize_", "resize_ to less"}
 # Writes past torch, which only a copy of everything finds.
 UNSEEN = {"storage"}
 # A second run without the state put back raises in a notebook, too.
-ONCE = {"names deleted and bound", "joins a graph"}
+ONCE = {"names deleted and bound", "joins a graph", "dict subclass", "add_param_group"}
 REPEATS = 5
 
 
@@ -275,6 +275,71 @@ def test_pure(setup, cell, pure):
         run(namespace, cell)
 
     assert snapshot.pure is pure
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors(layout):
+    """Nested tensors, which have a shape for each part, are put back."""
+    namespace = started("")
+    namespace["n"] = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)
+    snapshot = snapshot_of(namespace, "n")
+    with snapshot.watching():
+        run(namespace, "n.mul_(2)")
+    changed = [part.tolist() for part in namespace["n"].unbind()]
+
+    assert changed == [[2, 2], [2, 2, 2]]
+    assert snapshot.restore_all() == ()
+    assert [part.tolist() for part in namespace["n"].unbind()] == [[1, 1], [1, 1, 1]]
+
+
+def test_lazy_modules_are_said():
+    """A lazy module that a run has given its shape can't be put back, and that is said."""
+    namespace = started("net = torch.nn.LazyLinear(2)")
+    snapshot = snapshot_of(namespace, "net")
+    with snapshot.watching():
+        run(namespace, "net(torch.ones(1, 3))")
+
+    assert any(line.startswith("`net.weight` could not be put back") for line in snapshot.restore_all())
+
+
+def test_after_an_error():
+    """A run that raises half-way is put back like any other, and leaves no mode and no guard on."""
+    namespace = started("x, log = torch.zeros(2), []")
+    snapshot = snapshot_of(namespace, "x, log")
+    before = described(namespace)
+    with pytest.raises(ZeroDivisionError), snapshot.watching():
+        run(namespace, "x.add_(1)\nlog.append(1)\n1 / 0")
+    left = snapshot.restore_all()
+
+    assert left == ()
+    assert described(namespace) == before
+    assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
+def test_compiled_code_is_not_compiled_anew():
+    """Putting the state back does not make compiled code compile again."""
+    setup = (
+        "net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))\n"
+        "opt = torch.optim.SGD(net.parameters(), 0.1)\nx, graphs = torch.randn(8, 4), []\n"
+        "def counting(graph, inputs):\n    graphs.append(graph)\n    return graph\n"
+        "step = torch.compile(lambda x: net(x).sum(), backend=counting)"
+    )
+    cell = "opt.zero_grad()\nloss = step(x)\nloss.backward()\nopt.step()"
+    torch.compiler.reset()
+    namespace = started(setup)
+    graphs = namespace["graphs"]
+    snapshot = snapshot_of({name: value for name, value in namespace.items() if name != "graphs"}, cell)
+    for _ in range(2):
+        run(namespace, cell)
+    compiled = list(graphs)
+    for _ in range(4):
+        snapshot.restore()
+        run(namespace, cell)
+        run(namespace, cell)
+    torch.compiler.reset()
+
+    assert len(compiled) == 1
+    assert graphs == compiled
 
 
 def test_process_state():
