@@ -1,4 +1,4 @@
-"""See what torch.compile does to your cell: `%load_ext compile_magic`, then `%%compile_explain`.
+"""See what torch.compile does to your cell: `%load_ext compile_magic`, then `%%compile_explain` or `%%compile_bench`.
 
 Loading the extension doesn't import torch: everything else is imported when it is used.
 """
@@ -28,6 +28,7 @@ __all__ = [
     "ExplainReport",
     "Explainer",
     "WatchReport",
+    "bench",
     "explain",
     "watch",
 ]

@@ -11,11 +11,15 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
-from compile_magic.bench.bench import Bench
-from compile_magic.bench.settings import Settings
-from compile_magic.bench.variants import check as check_variants
-from compile_magic.bench.work import FunctionWork
+import torch
+
 from compile_magic.bench_model import BenchReport
+from compile_magic.measure.bench import measure
+from compile_magic.measure.settings import Settings
+from compile_magic.measure.stage import Surroundings
+from compile_magic.measure.state.unrepeatable import find_unrepeatable
+from compile_magic.measure.variants import check as check_variants
+from compile_magic.measure.work import FunctionWork
 from compile_magic.run.targets import check
 from compile_magic.run.targets import name_of
 
@@ -56,8 +60,11 @@ class Bencher:
         name = name_of(fn)
         check_variants(self.modes, self.backends)
         work = FunctionWork(check(name, fn), name, args, kwargs)
-        extra = {name: fn, "args": args, "kwargs": kwargs}
-        report = Bench(work, self._settings(), mode="function", extra=extra, silenced=_silenced).run()
+        around = Surroundings(extra={name: fn, "args": args, "kwargs": kwargs}, silenced=_silenced)
+        problem = find_unrepeatable((), {}, (), around.extra)
+        if problem is not None:
+            return BenchReport(error=problem, mode="function", torch_version=torch.__version__)
+        report = measure(work, self._settings(), around, mode="function")
         if report.interrupted:
             raise KeyboardInterrupt
         return report

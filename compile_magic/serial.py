@@ -68,16 +68,14 @@ def _convert(hint: Any, value: Any) -> Any:
         return tuple(_convert(args[0], item) for item in value)
     if origin is not None and issubclass(origin, Mapping):
         return {key: _convert(args[1], item) for key, item in value.items()}
-    if hint is float and isinstance(value, str):
-        return _number(value)
-    if dataclasses.is_dataclass(hint):
-        return from_plain(typing.cast("type", hint), value)
-    return value
+    return from_plain(typing.cast("type", hint), value) if dataclasses.is_dataclass(hint) else _scalar(hint, value)
 
 
-def _number(text: str) -> float:
-    """Read "inf", "-inf" and "nan"; any other text is no number that we wrote."""
+def _scalar(hint: Any, value: Any) -> Any:
+    """Return a scalar, with "inf", "-inf" and "nan" as the numbers that they stand for."""
+    if hint is not float or not isinstance(value, str):
+        return value
     try:
-        return float(text)
+        return float(value)
     except ValueError:
         return math.nan

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from compile_magic.bench import distance as distance_module
-from compile_magic.bench.compare import Comparison
-from compile_magic.bench.compare import compare
-from compile_magic.bench.compare import deterministic
-from compile_magic.bench.compare import spread
-from compile_magic.bench.distance import TOLERANCES
-from compile_magic.bench.distance import Tolerance
-from compile_magic.bench.distance import distance
-from compile_magic.bench.results import kept
+from compile_magic.measure.results import distance as distance_module
+from compile_magic.measure.results.compare import Comparison
+from compile_magic.measure.results.compare import compare
+from compile_magic.measure.results.compare import deterministic
+from compile_magic.measure.results.compare import spread
+from compile_magic.measure.results.distance import TOLERANCES
+from compile_magic.measure.results.distance import Tolerance
+from compile_magic.measure.results.distance import distance
+from compile_magic.measure.results.results import kept
 
 NAN, INF = math.nan, math.inf
 

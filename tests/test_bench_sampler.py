@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from compile_magic.bench.clock import DeviceClock
-from compile_magic.bench.sampler import Samples
-from compile_magic.bench.sampler import sample
+from compile_magic.measure.timing.clock import DeviceClock
+from compile_magic.measure.timing.sampler import Samples
+from compile_magic.measure.timing.sampler import sample
 
 MS = 1e-3
 # What the fake device takes for a run, as a share of the wall time.

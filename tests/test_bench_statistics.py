@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from compile_magic.bench.sampler import sample
-from compile_magic.bench.samples import Samples
-from compile_magic.bench.statistics import STUDENT_T
-from compile_magic.bench.statistics import Ratio
-from compile_magic.bench.statistics import break_even
-from compile_magic.bench.statistics import iqr
-from compile_magic.bench.statistics import job
-from compile_magic.bench.statistics import median
-from compile_magic.bench.statistics import no_difference
-from compile_magic.bench.statistics import ratio
-from compile_magic.bench.statistics import sign_interval
-from compile_magic.bench.statistics import spread
+from compile_magic.measure.timing.sampler import sample
+from compile_magic.measure.timing.samples import Samples
+from compile_magic.measure.timing.statistics import STUDENT_T
+from compile_magic.measure.timing.statistics import Ratio
+from compile_magic.measure.timing.statistics import break_even
+from compile_magic.measure.timing.statistics import iqr
+from compile_magic.measure.timing.statistics import job
+from compile_magic.measure.timing.statistics import median
+from compile_magic.measure.timing.statistics import no_difference
+from compile_magic.measure.timing.statistics import ratio
+from compile_magic.measure.timing.statistics import sign_interval
+from compile_magic.measure.timing.statistics import spread
 
 NOISE = Path(__file__).parent / "traces" / "noise"
 # What %%compile_bench spends by default: 3 s for eager and 3 s for one variant, the twin of eager included.

@@ -18,15 +18,16 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
-from compile_magic.bench.bench import Bench
-from compile_magic.bench.reasons import reason
-from compile_magic.bench.settings import Progress
-from compile_magic.bench.settings import Settings
-from compile_magic.bench.unrepeatable import find_unrepeatable
-from compile_magic.bench.work import KEEP
-from compile_magic.bench.work import AsItIs
-from compile_magic.bench.work import CellWork
 from compile_magic.bench_model import BenchReport
+from compile_magic.measure.bench import measure
+from compile_magic.measure.reasons import reason
+from compile_magic.measure.settings import Progress
+from compile_magic.measure.settings import Settings
+from compile_magic.measure.stage import Surroundings
+from compile_magic.measure.state.unrepeatable import find_unrepeatable
+from compile_magic.measure.work import KEEP
+from compile_magic.measure.work import AsItIs
+from compile_magic.measure.work import CellWork
 from compile_magic.notebook import plan as plans
 from compile_magic.notebook.cellfunction import CELL_FUNCTION
 from compile_magic.notebook.cellfunction import PUBLISH
@@ -50,7 +51,7 @@ class BenchOptions:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Shell:
     """What a cell is run in: its names, its compiler (under the cell's file name), and where words and output go."""
 
     namespace: dict[str, Any]
@@ -59,14 +60,14 @@ class Surroundings:
     progress: Progress
 
 
-def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, around: Surroundings) -> BenchReport:
+def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, shell: Shell) -> BenchReport:
     """Measure the body of a cell and return the report. `body` itself is not changed, and neither is the notebook.
 
     Raises:
         CannotWrapError: the body is to be one function and can't be, or there is none.
         TargetError: a target can't be compiled.
     """
-    namespace, targets = around.namespace, options.settings.targets
+    namespace, targets = shell.namespace, options.settings.targets
     found = plans.plan(body, namespace, cell=options.cell, named=bool(targets))
     for target in targets:
         resolve(target, namespace, bound_later=found.bound)
@@ -77,13 +78,13 @@ def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, around: Surround
     setup, timed = _split(plans.apply(found, copy.deepcopy(list(body)), namespace, targets))
     if not timed:
         return _not_measured(found, "the cell only defines and imports: call what is to be measured in it")
-    code = around.compile_code(ast.Module(_keeping(timed), []))
+    code = shell.compile_code(ast.Module(_keeping(timed), []))
     work = CellWork(code, namespace, found.bound, _hooks(namespace))
-    with _set_up(around.compile_code(ast.Module(setup, [])), work) as failed:
+    with _set_up(shell.compile_code(ast.Module(setup, [])), work) as failed:
         if failed:
             return _not_measured(found, failed)
-        more: dict[str, Any] = {"used": used, "silenced": around.silenced, "progress": around.progress}
-        report = Bench(work, options.settings, mode=found.mode, **more).run()
+        around = Surroundings(used=used, silenced=shell.silenced, progress=shell.progress)
+        report = measure(work, options.settings, around, mode=found.mode)
     return replace(report, notes=(found.note, *report.notes)) if found.note else report
 
 

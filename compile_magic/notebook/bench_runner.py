@@ -69,11 +69,11 @@ class BenchRunner:
             raise KeyboardInterrupt
 
     def _report(self, options: BenchOptions, body: Sequence[ast.stmt], file: str, live: LiveLine) -> BenchReport:
-        from compile_magic.notebook.bench_cell import Surroundings
+        from compile_magic.notebook.bench_cell import Shell
         from compile_magic.notebook.bench_cell import bench_cell
 
         def compile_code(tree: ast.Module) -> CodeType:
             code: CodeType = self._shell.compile(tree, file, "exec")
             return code
 
-        return bench_cell(body, options, Surroundings(self._shell.user_ns, compile_code, self._silenced, live))
+        return bench_cell(body, options, Shell(self._shell.user_ns, compile_code, self._silenced, live))

@@ -102,8 +102,8 @@ def bench_options(arguments: argparse.Namespace) -> BenchOptions:
     Raises:
         ValueError: two options don't go together, or there is no such mode or backend.
     """
-    from compile_magic.bench.settings import Settings
-    from compile_magic.bench.variants import check
+    from compile_magic.measure.settings import Settings
+    from compile_magic.measure.variants import check
     from compile_magic.notebook.bench_cell import BenchOptions
 
     _check_targets(arguments)

@@ -391,12 +391,12 @@ def test_an_interrupt_puts_all_back_and_shows_what_there_is(
     """After an interrupt in the timing the state is that of before the cell, and the report holds what was measured."""
     notebook.ok(f"{CHAIN}\nw = torch.zeros(4)\nruns = []")
     notebook.ok("def work(x):\n    w.add_(1)\n    return chain(x)")
-    from compile_magic.bench import bench as module
+    from compile_magic.measure import bench as module
 
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.Bench, "_look_again", stopped)
+    monkeypatch.setattr(module, "STEPS", [*module.STEPS[:5], stopped])
     result, report = ran(notebook, "runs.append(1)\ny = work(x)", EAGERLY)
 
     assert isinstance(result.error, KeyboardInterrupt)
@@ -410,12 +410,12 @@ def test_an_interrupt_puts_all_back_and_shows_what_there_is(
 def test_a_fault_of_ours_never_takes_the_cell_away(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the bench itself fails, one line says so and the cell has run."""
     notebook.ok(CHAIN)
-    from compile_magic.bench import bench as module
+    from compile_magic.measure import bench as module
 
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a fault")
 
-    monkeypatch.setattr(module.Bench, "_steady_state", broken)
+    monkeypatch.setattr(module, "STEPS", [*module.STEPS[:4], broken])
     result = notebook.ok(f"%%compile_bench {EAGERLY}\ny = chain(x)")
 
     assert "a fault" in result.stderr

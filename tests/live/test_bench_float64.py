@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from compile_magic.bench.float64 import Float64
-from compile_magic.bench.twins import TWINS
+from compile_magic.measure.results.float64 import Float64
+from compile_magic.measure.results.twins import TWINS
 
 # Takes what turns a float32 tensor or module into one of the twin's dtype: nothing in the run, .double() in the twin.
 Cell = Callable[[Callable[[Any], Any]], tuple[Any, ...]]

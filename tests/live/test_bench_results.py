@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import nn
 
-from compile_magic.bench.compare import compare
-from compile_magic.bench.float64 import Float64
-from compile_magic.bench.results import SAMPLE
-from compile_magic.bench.results import kept
-from compile_magic.bench.results import positions
+from compile_magic.measure.results.compare import compare
+from compile_magic.measure.results.float64 import Float64
+from compile_magic.measure.results.results import SAMPLE
+from compile_magic.measure.results.results import kept
+from compile_magic.measure.results.results import positions
 
 Point = namedtuple("Point", "x y")  # noqa: PYI024 - the untyped kind is what people have
 

@@ -15,23 +15,23 @@ import pytest
 import torch
 from torch.nn import functional
 
-from compile_magic.bench import ceilings
-from compile_magic.bench import kernels
-from compile_magic.bench.ceilings import Ceilings
-from compile_magic.bench.kernels import peak_memory
-from compile_magic.bench.kernels import profile
-from compile_magic.bench.pointwise import COSTS
-from compile_magic.bench.pointwise import CPU_OPS
-from compile_magic.bench.pointwise import FMA
-from compile_magic.bench.pointwise import GPU_STEPS
-from compile_magic.bench.roofline import floor_check
-from compile_magic.bench.roofline import percent
-from compile_magic.bench.roofline import roofline
-from compile_magic.bench.touched import View
-from compile_magic.bench.touched import union
-from compile_magic.bench.touched import view_of
-from compile_magic.bench.traffic import Counted
-from compile_magic.bench.traffic import Traffic
+from compile_magic.measure.floor import ceilings
+from compile_magic.measure.floor import kernels
+from compile_magic.measure.floor.ceilings import Ceilings
+from compile_magic.measure.floor.kernels import peak_memory
+from compile_magic.measure.floor.kernels import profile
+from compile_magic.measure.floor.pointwise import COSTS
+from compile_magic.measure.floor.pointwise import CPU_OPS
+from compile_magic.measure.floor.pointwise import FMA
+from compile_magic.measure.floor.pointwise import GPU_STEPS
+from compile_magic.measure.floor.roofline import floor_check
+from compile_magic.measure.floor.roofline import percent
+from compile_magic.measure.floor.roofline import roofline
+from compile_magic.measure.floor.touched import View
+from compile_magic.measure.floor.touched import union
+from compile_magic.measure.floor.touched import view_of
+from compile_magic.measure.floor.traffic import Counted
+from compile_magic.measure.floor.traffic import Traffic
 
 CPU = torch.device("cpu")
 ONE = 10 * 10 * 4  # the bytes of a 10 x 10 float32

@@ -18,8 +18,8 @@ from bench_cells import run
 from bench_cells import started
 from bench_cells import used_in
 
-from compile_magic.bench import contents
-from compile_magic.bench.snapshot import Snapshot
+from compile_magic.measure.state import contents
+from compile_magic.measure.state.snapshot import Snapshot
 
 # Memory that the run has resized lies elsewhere afterwards.
 MOVED = {"resize_", "resize_ to less"}
@@ -449,7 +449,7 @@ def test_a_module_of_the_users(tmp_path, monkeypatch):
 
 def test_too_much_is_said(monkeypatch):
     """Where the cell reaches more objects than are looked at, the end says so."""
-    monkeypatch.setattr("compile_magic.bench.walk.MOST_OBJECTS", 10)
+    monkeypatch.setattr("compile_magic.measure.state.walk.MOST_OBJECTS", 10)
     namespace = started("many = [[n] for n in range(100)]")
     snapshot = snapshot_of(namespace, "many")
 

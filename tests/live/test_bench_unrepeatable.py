@@ -21,11 +21,11 @@ from bench_cells import run
 from bench_cells import started
 from bench_cells import used_in
 
-from compile_magic.bench.effects import EFFECTS
-from compile_magic.bench.snapshot import Snapshot
-from compile_magic.bench.unrepeatable import UnrepeatableError
-from compile_magic.bench.unrepeatable import find_unrepeatable
-from compile_magic.bench.unrepeatable import guarded
+from compile_magic.measure.state.effects import EFFECTS
+from compile_magic.measure.state.snapshot import Snapshot
+from compile_magic.measure.state.unrepeatable import UnrepeatableError
+from compile_magic.measure.state.unrepeatable import find_unrepeatable
+from compile_magic.measure.state.unrepeatable import guarded
 
 
 def found(setup, cell):
@@ -335,13 +335,13 @@ def test_graphs_of_the_run(cell):
 def test_no_room_for_a_copy(monkeypatch):
     """Where there is no room for a copy of what is about to be written, that is refused, too, and not a crash."""
     namespace = started("x = torch.ones(3)")
-    monkeypatch.setattr("compile_magic.bench.contents.limit", lambda _: -1)
+    monkeypatch.setattr("compile_magic.measure.state.contents.limit", lambda _: -1)
     snapshot = Snapshot(namespace, {"x"})
 
     def no_room(_):
         raise torch.OutOfMemoryError("no room")
 
-    monkeypatch.setattr("compile_magic.bench.contents.Stored.keep", no_room)
+    monkeypatch.setattr("compile_magic.measure.state.contents.Stored.keep", no_room)
     with pytest.raises(UnrepeatableError, match="no room for a copy"), snapshot.watching():
         run(namespace, "x.add_(1)")
 

@@ -24,10 +24,10 @@ from typing import Any
 
 import torch
 
-from compile_magic.bench.clock import DeviceClock
-from compile_magic.bench.sampler import sample
-from compile_magic.bench.samples import LaneSamples
-from compile_magic.bench.samples import Samples
+from compile_magic.measure.timing.clock import DeviceClock
+from compile_magic.measure.timing.sampler import sample
+from compile_magic.measure.timing.samples import LaneSamples
+from compile_magic.measure.timing.samples import Samples
 
 FOLDER = Path(__file__).parent / "noise"
 SECONDS = 200.0

@@ -1,0 +1,103 @@
+"""Measure the work in every variant, in STEPS, and put everything back. The last run, a plain one, is the caller's.
+
+Each step adds to what is known of the lanes, and the report is made of that. Whatever happens in between, the state of
+the work and of Dynamo is put back before a report is given.
+"""
+
+from __future__ import annotations
+
+import gc
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from compile_magic.bench_model import BenchReport
+from compile_magic.measure import verdicts
+from compile_magic.measure.closing import find_floor
+from compile_magic.measure.closing import find_share
+from compile_magic.measure.closing import look_again
+from compile_magic.measure.facts import variant
+from compile_magic.measure.first_eager import make_lanes
+from compile_magic.measure.first_eager import run_eager
+from compile_magic.measure.first_eager import run_reference
+from compile_magic.measure.first_runs import first_runs
+from compile_magic.measure.settings import Settings
+from compile_magic.measure.stage import CannotBenchError
+from compile_magic.measure.stage import Stage
+from compile_magic.measure.stage import Surroundings
+from compile_magic.measure.state.unrepeatable import UnrepeatableError
+from compile_magic.measure.steady import steady_state
+from compile_magic.measure.work import Work
+
+STEPS: list[Callable[[Stage], None]] = [
+    run_eager,
+    make_lanes,
+    run_reference,
+    first_runs,
+    steady_state,
+    look_again,
+    find_share,
+    find_floor,
+]
+
+
+def measure(work: Work, settings: Settings, around: Surroundings, *, mode: str) -> BenchReport:
+    """Measure the work, put everything back, and return what was found.
+
+    Nothing is raised that the work raises; that is in the report. After an interrupt the report holds what was measured
+    until then, with `interrupted`.
+
+    Args:
+        work: what is run.
+        settings: what is measured.
+        around: what the work has around it.
+        mode: how the work is run, as in the report.
+    """
+    start = time.perf_counter()
+    stage = Stage(work, settings, around)
+    try:
+        for step in STEPS:
+            step(stage)
+    except (CannotBenchError, UnrepeatableError) as error:
+        stage.findings.error = str(error)
+    except KeyboardInterrupt:
+        stage.findings.interrupted = True
+    finally:
+        _put_back(stage)
+    return _report(stage, mode, time.perf_counter() - start)
+
+
+def _put_back(stage: Stage) -> None:
+    for name, lane in reversed(stage.lanes.items()):
+        # After an interrupt, a block may still be open.
+        lane.end_block()
+        stage.facts[name].report = lane.finish()
+    stage.findings.left_over = stage.snapshot.restore_all()
+    gc.collect()
+
+
+def _report(stage: Stage, mode: str, duration_s: float) -> BenchReport:
+    found, settings = stage.findings, stage.settings
+    facts = {name: facts for name, facts in stage.facts.items() if not facts.hidden}
+    made = (variant(one, stage.eager) for one in facts.values())
+    return BenchReport(
+        variants=tuple(replace(one, percent_of_floor=found.percent(one)) for one in made) if found.begun else (),
+        device=found.device_name(),
+        checks=tuple(verdicts.checks(found, facts)),
+        notes=tuple(verdicts.notes(found, facts)),
+        error=found.error,
+        mode=mode,
+        targets=found.targets,
+        roofline=found.floor,
+        eager_spread=found.eager_spread,
+        compiled_share=found.share,
+        job_runs=settings.runs,
+        budget_s=settings.budget_s,
+        duration_s=duration_s,
+        interrupted=found.interrupted,
+        torch_version=torch.__version__,
+        python_version=platform.python_version(),
+    )

@@ -1,0 +1,87 @@
+"""The first steps: one eager run that is looked at, the lanes that come of it, and a float64 run for reference."""
+
+from __future__ import annotations
+
+from compile_magic.measure.facts import Facts
+from compile_magic.measure.floor.traffic import Traffic
+from compile_magic.measure.lanes import CompiledLane
+from compile_magic.measure.lanes import EagerLane
+from compile_magic.measure.lanes import Lane
+from compile_magic.measure.lanes import WrittenLane
+from compile_magic.measure.reasons import reason
+from compile_magic.measure.results.float64 import Float64
+from compile_magic.measure.results.results import kept
+from compile_magic.measure.stage import EAGER
+from compile_magic.measure.stage import CannotBenchError
+from compile_magic.measure.stage import Stage
+from compile_magic.measure.state.unrepeatable import guarded
+from compile_magic.measure.state.writes import tensors_in
+from compile_magic.measure.timing.clock import DeviceClock
+from compile_magic.measure.variants import Spec
+from compile_magic.measure.variants import specs
+
+
+def run_eager(stage: Stage) -> None:
+    """Run once in eager and see what it writes, moves and computes, and whether it may be run again.
+
+    Raises:
+        CannotBenchError: it raises, or there is nothing in it to compile.
+        UnrepeatableError: it can't be run twice; what would have shown that has not happened.
+    """
+    lane = stage.make(EagerLane, EAGER)
+    stage.tell("one eager run, to see what the cell reads and writes")
+    stage.add(lane, stage.eager)
+    with stage.on(lane):
+        traffic = _watched_run(stage, lane)
+        # Outside of the modes: reading the generators' states would count as well.
+        values = stage.given()
+        traffic.finish(tensors_in(values))
+        stage.eager.results = kept(values)
+    found = stage.findings
+    found.devices, found.counted, found.targets = traffic.devices, traffic.counted(), tuple(lane.found)
+    found.clock = DeviceClock(traffic.devices)
+    if not found.targets:
+        raise CannotBenchError(
+            "the cell calls nothing that torch.compile takes: call a function or module of yours, or give --whole to "
+            "compile the body as one function"
+        )
+
+
+def _watched_run(stage: Stage, lane: Lane) -> Traffic:
+    traffic = Traffic()
+    with guarded(), stage.snapshot.watching(), traffic:
+        try:
+            lane.run(1)
+        except Exception as error:  # noqa: BLE001 - the plain run raises it again, where it belongs
+            raise CannotBenchError(f"the cell raises in eager: {reason(error)}") from None
+    return traffic
+
+
+def make_lanes(stage: Stage) -> None:
+    """Add a lane for each variant."""
+    hows = {target.how for target in stage.findings.targets}
+    for spec in specs(stage.settings, observed="observed" in hows, others="compiled" in hows):
+        _add(stage, spec)
+
+
+def _add(stage: Stage, spec: Spec) -> None:
+    if spec.options is None:
+        stage.add(stage.make(WrittenLane, spec.name), Facts(spec.name, how="observed"))
+        return
+    stage.options[spec.name] = spec.options
+    facts = Facts(spec.name, spec.options.backend, spec.options.mode or "")
+    stage.add(stage.make(CompiledLane, spec.name, options=spec.options), facts)
+
+
+def run_reference(stage: Stage) -> None:
+    """Run once in float64, so that "different" can say which side is off."""
+    lane, mode = stage.lanes[EAGER], Float64()
+    stage.tell("a float64 run for reference")
+    try:
+        with stage.on(lane):
+            with mode:
+                lane.run(1)
+            stage.findings.reference = kept(stage.given(), read=mode.value_of)
+    except Exception as error:  # noqa: BLE001 - without a reference the bench goes on
+        stage.findings.note(f"no float64 run to compare with: {reason(error)}")
+    stage.findings.fallbacks = mode.fallbacks

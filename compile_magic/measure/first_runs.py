@@ -1,0 +1,96 @@
+"""The first three runs of each lane, which compile and record, and the comparison of what they give."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+from compile_magic import _torch
+from compile_magic.measure.facts import FIRST_RUNS
+from compile_magic.measure.facts import Facts
+from compile_magic.measure.lanes import CompiledLane
+from compile_magic.measure.lanes import Lane
+from compile_magic.measure.reasons import reason
+from compile_magic.measure.results.compare import compare
+from compile_magic.measure.results.compare import deterministic
+from compile_magic.measure.results.compare import spread
+from compile_magic.measure.results.results import kept
+from compile_magic.measure.stage import Stage
+
+_OWN_DRAWS = (
+    "{} draws other random numbers than eager: Inductor has a generator of its own. With "
+    "torch._inductor.config.fallback_random = True it draws eager's, and gives the same results"
+)
+
+
+def first_runs(stage: Stage) -> None:
+    """Run each lane three times, one after the other and without putting back in between, as a user would."""
+    for lane in list(stage.lanes.values()):
+        facts = stage.facts[lane.name]
+        if facts.how == "compiled":
+            stage.tell(f"the first run of {lane.name}, which compiles")
+        _run(stage, lane, facts)
+        stage.findings.note_first_runs(lane, facts)
+        if _draws_otherwise(stage, facts):
+            _compare_draws(stage, facts)
+
+
+def _run(stage: Stage, lane: Lane, facts: Facts) -> None:
+    try:
+        with stage.on(lane), _cache(stage, lane):
+            facts.first.append(stage.timed(lane))
+            compare_results(stage, facts)
+            facts.first += [stage.timed(lane) for _ in range(FIRST_RUNS - 1)]
+    except Exception as error:  # noqa: BLE001 - the variant's row says so, the others go on
+        facts.error = reason(error)
+
+
+def _cache(stage: Stage, lane: Lane) -> AbstractContextManager[Any]:
+    cold = stage.settings.cold and isinstance(lane, CompiledLane)
+    return _torch.fresh_cache() if cold else nullcontext()
+
+
+def compare_results(stage: Stage, facts: Facts) -> None:
+    """Compare what the last run gave with eager's; of two comparisons the one that differs is kept."""
+    given, found = kept(stage.given()), stage.findings
+    if facts.how == "eager":
+        _compare_eager(stage, given)
+        return
+    comparison = compare(given, stage.eager.results, found.reference, floor=found.slack)
+    if not facts.own_draws and (facts.comparison is None or facts.comparison.matches):
+        facts.comparison = comparison
+
+
+def _compare_eager(stage: Stage, given: Any) -> None:
+    first, found = stage.eager.results, stage.findings
+    found.unsteady, found.slack = deterministic(first, given), spread(first, given)
+    if found.reference is not None:
+        against = compare(given, first, found.reference)
+        stage.eager.error_vs_fp64, stage.eager.noise = against.error_vs_fp64, against.noise
+
+
+def _draws_otherwise(stage: Stage, facts: Facts) -> bool:
+    """Return whether a variant of Inductor's differs where random numbers were drawn."""
+    options = stage.options.get(facts.name)
+    differs = facts.comparison is not None and not facts.comparison.matches
+    return differs and options is not None and options.backend == "inductor" and stage.snapshot.drawn
+
+
+def _compare_draws(stage: Stage, facts: Facts) -> None:
+    """Compile once more, with eager's random numbers, and take the comparison of that if the results are the same."""
+    stage.tell(f"{facts.name} once more, with eager's random numbers")
+    alike = replace(stage.options[facts.name], patches=(("fallback_random", True),))
+    again = Facts(facts.name, label=f"{facts.name} with eager's draws", hidden=True)
+    lane = stage.make(CompiledLane, facts.name, options=alike)
+    stage.add(lane, again)
+    try:
+        with stage.on(lane):
+            lane.run(1)
+            compare_results(stage, again)
+    except Exception as error:  # noqa: BLE001 - then it stays a difference
+        again.error = reason(error)
+    if again.comparison is not None and again.comparison.matches:
+        facts.comparison, facts.own_draws = again.comparison, True
+        stage.findings.note(_OWN_DRAWS.format(facts.name))

@@ -1,0 +1,98 @@
+"""What the steps of a bench work on: the work, its state, the lanes that run it, and what was found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from contextlib import contextmanager
+from contextlib import nullcontext
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+from compile_magic.measure.facts import Facts
+from compile_magic.measure.findings import Findings
+from compile_magic.measure.lanes import Lane
+from compile_magic.measure.lanes import WrittenLane
+from compile_magic.measure.settings import NoProgress
+from compile_magic.measure.settings import Progress
+from compile_magic.measure.settings import Settings
+from compile_magic.measure.state.snapshot import Snapshot
+from compile_magic.measure.work import Work
+from compile_magic.run.run import Options
+
+EAGER = "eager"
+
+
+class CannotBenchError(Exception):
+    """There is nothing to measure; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the work has around it.
+
+    `used` are the names of the notebook that it uses, `extra` more objects by name; `silenced` keeps what it prints and
+    displays from being shown, and `progress` is told what is going on.
+    """
+
+    used: frozenset[str] = frozenset()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    silenced: Callable[[], AbstractContextManager[Any]] = nullcontext
+    progress: Progress = field(default_factory=NoProgress)
+
+
+class Stage:
+    """The work with its lanes. Each lane has its facts; those of a lane that only helps are hidden."""
+
+    def __init__(self, work: Work, settings: Settings, around: Surroundings) -> None:
+        self.work = work
+        self.settings = settings
+        self.snapshot = Snapshot(work.namespace, around.used, around.extra)
+        self.findings = Findings()
+        self.eager = Facts(EAGER, how="eager")
+        self.lanes: dict[str, Lane] = {}
+        self.facts: dict[str, Facts] = {EAGER: self.eager}
+        self.options: dict[str, Options] = {}
+        self._around = around
+
+    def tell(self, words: str) -> None:
+        """Say what is going on."""
+        self._around.progress.tell(f"compile_bench: {words}")
+
+    def make(self, kind: Callable[..., Lane], name: str, **more: Any) -> Lane:
+        """Return a lane that runs the work in one way."""
+        targets = () if kind is WrittenLane else self.settings.targets
+        return kind(name, self.work, self.snapshot.restore, targets=targets, silenced=self._around.silenced, **more)
+
+    def add(self, lane: Lane, facts: Facts) -> None:
+        """Add a lane and what will be found out about it."""
+        self.lanes[facts.label], self.facts[facts.label] = lane, facts
+
+    def able(self) -> list[Lane]:
+        """Return the lanes that are measured and have not failed."""
+        return [lane for name, lane in self.lanes.items() if self.facts[name].runs]
+
+    @contextmanager
+    def on(self, lane: Lane) -> Iterator[None]:
+        """Put the state back and run the work through one lane."""
+        try:
+            lane.begin_block()
+            yield
+        finally:
+            lane.end_block()
+
+    def timed(self, lane: Lane) -> float:
+        """Run once and return the seconds that it took, the device's work included."""
+        clock = self.findings.clock
+        clock.synchronize()
+        start = clock.now()
+        lane.run(1)
+        clock.synchronize()
+        return clock.now() - start
+
+    def given(self) -> dict[str, Any]:
+        """Return what the last run gave and what it has changed, by path."""
+        return {**self.work.results(), **self.snapshot.written()}

@@ -1,0 +1,1 @@
+"""Remember what a cell can reach, see what it writes, and put it back."""

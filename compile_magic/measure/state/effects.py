@@ -1,0 +1,177 @@
+"""Effects outside of the process that a run must not have twice, refused before they happen.
+
+`EFFECTS` is the registry: where a function is found, what it does in words, and when that is an effect at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import ExitStack
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from pathlib import PurePath
+from typing import Any
+
+from compile_magic import _torch
+from compile_magic.measure.state.patching import patched
+from compile_magic.measure.state.writes import UnrepeatableError
+from compile_magic.run.files import is_user_file
+from compile_magic.run.files import roots
+
+Arguments = Mapping[str, Any]
+
+
+def _always(args: Sequence[Any], kwargs: Arguments) -> bool:
+    return True
+
+
+def _opens_for_writing(args: Sequence[Any], kwargs: Arguments) -> bool:
+    mode = args[1] if len(args) > 1 else kwargs.get("mode", "r")
+    return isinstance(mode, str) and bool(set(mode) & set("wax+"))
+
+
+def _os_opens_for_writing(args: Sequence[Any], kwargs: Arguments) -> bool:
+    flags = args[1] if len(args) > 1 else kwargs.get("flags", 0)
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND))
+
+
+def _waits_for_nothing(args: Sequence[Any], kwargs: Arguments) -> bool:
+    # A message to a socket of this machine's own, as event loops send themselves, goes nowhere.
+    address = args[1] if len(args) > 1 else None
+    return not (isinstance(address, tuple) and address and address[0] in ("127.0.0.1", "::1", "localhost"))
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A function with an effect: its module and dotted name, what it does ("{}" is its argument), and when it does."""
+
+    module: str
+    name: str
+    words: str
+    happens: Callable[[Sequence[Any], Arguments], bool] = _always
+    # Of a method, the object comes first.
+    subject: int = 0
+
+
+def _files(module: str, names: str, words: str, **more: Any) -> list[Effect]:
+    return [Effect(module, name, words, **more) for name in names.split()]
+
+
+EFFECTS: tuple[Effect, ...] = (
+    Effect("builtins", "open", "opens {} for writing", _opens_for_writing),
+    Effect("io", "open", "opens {} for writing", _opens_for_writing),
+    # What IPython calls `open` in a notebook looks it up here.
+    Effect("IPython.core.interactiveshell", "io_open", "opens {} for writing", _opens_for_writing),
+    Effect("os", "open", "opens {} for writing", _os_opens_for_writing),
+    *_files("os", "remove unlink rmdir", "deletes {}"),
+    *_files("os", "rename replace link symlink", "moves or links {}"),
+    *_files("os", "mkdir mkfifo", "makes {}"),
+    *_files("os", "truncate chmod chown utime", "changes {}"),
+    # Python 3.10's pathlib has taken its functions from `os` before anybody could exchange them.
+    *_files("pathlib", "Path.unlink Path.rmdir", "deletes {}"),
+    *_files("pathlib", "Path.rename Path.replace Path.symlink_to", "moves or links {}"),
+    *_files("pathlib", "Path.mkdir Path.touch", "makes {}"),
+    Effect("os", "system", "runs {}"),
+    *_files("os", "kill killpg abort execv execve", "ends or replaces a process"),
+    Effect("subprocess", "Popen.__init__", "runs {}", subject=1),
+    *_files("socket", "socket.connect socket.connect_ex", "connects to {}", happens=_waits_for_nothing, subject=1),
+    Effect("socket", "socket.sendto", "sends data over the network"),
+    Effect("sqlite3", "connect", "opens the database {}"),
+    Effect("torch", "save", "saves to {}", subject=1),
+    Effect("torch.serialization", "save", "saves to {}", subject=1),
+    Effect("torch.jit", "save", "saves to {}", subject=1),
+    Effect("torch.export", "save", "saves to {}", subject=1),
+    Effect("builtins", "input", "asks for input"),
+    Effect("getpass", "getpass", "asks for a password"),
+)
+
+_INSTEAD = "A bench would do so thousands of times. Put that in a cell of its own and bench the rest"
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Return a context for a first run, in which effects outside of the process are refused before they happen.
+
+    What torch's compiler, Triton and Python's import do for their caches is let through, and so are the workers of a
+    data loader.
+
+    Raises:
+        UnrepeatableError: inside the context, from the call that is refused.
+    """
+    with ExitStack() as stack:
+        for effect in EFFECTS:
+            holder, name = _place(effect)
+            if holder is not None:
+                stack.enter_context(patched(holder, name, partial(_guard, effect)))
+        yield
+
+
+def originals() -> dict[int, Effect]:
+    """Return the guarded functions by `id`, for those who hold one under another name."""
+    places = [(effect, *_place(effect)) for effect in EFFECTS if "." not in effect.name]
+    return {id(getattr(holder, name)): effect for effect, holder, name in places if holder is not None}
+
+
+def _place(effect: Effect) -> tuple[Any, str]:
+    """Return the module or class that has the function, None if that isn't there, and the name in it."""
+    *path, name = effect.name.split(".")
+    holder: Any = sys.modules.get(effect.module)
+    for part in path:
+        holder = getattr(holder, part, None)
+    return (holder if hasattr(holder, name) else None), name
+
+
+def _guard(effect: Effect, function: Callable[..., Any]) -> Callable[..., Any]:
+    def guard(*args: Any, **kwargs: Any) -> Any:
+        if effect.happens(args, kwargs) and _is_asked_by_user():
+            raise UnrepeatableError(f"The cell {effect.words.format(_subject(effect, args))}. {_INSTEAD}")
+        return function(*args, **kwargs)
+
+    return guard
+
+
+def _subject(effect: Effect, args: Sequence[Any]) -> str:
+    value = args[effect.subject] if len(args) > effect.subject else ""
+    if isinstance(value, (list, tuple)) and all(isinstance(part, (str, int)) for part in value):
+        return f"`{' '.join(map(str, value))}`"
+    if isinstance(value, (str, PurePath)):
+        return f"'{value}'"
+    return effect.name if isinstance(value, (int, bytes)) else "a file"
+
+
+def _is_asked_by_user() -> bool:
+    """Return whether the user's code is among the callers, and no compiler, import or pool of workers in between.
+
+    Other threads of the kernel, which save the history and the like, have no code of the user's among theirs.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if _is_machinery(file):
+            return False
+        if is_user_file(file):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_machinery(file: str) -> bool:
+    return file.startswith(_machinery())
+
+
+@functools.cache
+def _machinery() -> tuple[str, ...]:
+    """Return how the files begin whose code writes caches, or talks to its own worker processes."""
+    workers = str(Path(multiprocessing.__file__).parent)
+    tritons = (str(Path(root, "triton", "")) for root in roots().packages)
+    return ("<frozen importlib", workers, *_torch.compiler_folders(), *tritons)

@@ -1,0 +1,114 @@
+"""Which names a piece of code uses, and which modules and classes are the user's own."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+from collections.abc import Iterator
+from functools import partial
+from types import CodeType
+from types import FunctionType
+from types import ModuleType
+from typing import Any
+
+from compile_magic.measure.state.containers import NamesKept
+from compile_magic.run.files import is_user_file
+
+_GLOBAL = ("_GLOBAL", "_NAME", "_FROM_DICT_OR_GLOBALS")
+# In CPython's `Include/object.h`: the class was made by a class statement, or a call of `type`.
+_HEAP_TYPE = 1 << 9
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _codes(const)
+
+
+@functools.lru_cache(maxsize=4096)
+def global_names(code: CodeType) -> frozenset[str]:
+    """Return the globals that a code object and those inside of it read, set or delete."""
+    return frozenset(
+        str(step.argval)
+        for one in _codes(code)
+        for step in dis.get_instructions(one)
+        if step.opname.endswith(_GLOBAL) and not step.opname.startswith("IMPORT")
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def attribute_names(code: CodeType) -> frozenset[str]:
+    """Return the names of the attributes and globals that a code object and those inside of it use."""
+    return frozenset(name for one in _codes(code) for name in one.co_names)
+
+
+def is_user_module(module: ModuleType) -> bool:
+    """Return whether a module is the user's own."""
+    file = vars(module).get("__file__")
+    return isinstance(file, str) and is_user_file(file)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_user_class(kind: Any) -> bool:
+    """Return whether a class is the user's own: by its module, or by its methods where the module has no file."""
+    if not kind.__flags__ & _HEAP_TYPE:
+        return False
+    if kind.__module__ == "__main__":
+        return True
+    module: Any = sys.modules.get(str(kind.__module__))
+    if getattr(module, "__file__", None):
+        return is_user_module(module)
+    return any(
+        is_user_file(value.__code__.co_filename) for value in vars(kind).values() if isinstance(value, FunctionType)
+    )
+
+
+class UsedNames:
+    """Which names of namespaces and modules the code that was found so far uses.
+
+    Args:
+        namespace: the names of the notebook, which are looked after as a whole by others.
+        used: the names and attributes that the cell uses.
+    """
+
+    def __init__(self, namespace: dict[str, Any], used: frozenset[str]) -> None:
+        self._namespace = namespace
+        self._attributes = set(used)
+        self._modules: list[tuple[str, ModuleType]] = []
+        self._seen: dict[int, tuple[str, dict[str, Any], set[str]]] = {}
+
+    def add_module(self, path: str, module: ModuleType) -> None:
+        """Take note of a module of the user's."""
+        self._modules.append((path, module))
+
+    def in_function(self, function: FunctionType) -> list[tuple[str, Any]]:
+        """Return path and value of the globals that a function uses and that were not given before."""
+        self._attributes |= attribute_names(function.__code__)
+        return self._look(function.__module__ or "", function.__globals__, global_names(function.__code__))
+
+    def in_modules(self) -> list[tuple[str, Any]]:
+        """Return path and value of what is used of the user's modules and was not given before."""
+        return [item for path, module in self._modules for item in self._look(path, module.__dict__, self._of(module))]
+
+    def _of(self, module: ModuleType) -> frozenset[str]:
+        named = self._attributes & set(vars(module))
+        # Where the attributes that the cell uses are not known, any can be.
+        return frozenset(named or {name for name in vars(module) if not name.startswith("__")})
+
+    def _look(self, owner: str, held: dict[str, Any], names: frozenset[str]) -> list[tuple[str, Any]]:
+        prefix = "" if held is self._namespace else f"{owner}."
+        _, _, seen = self._seen.setdefault(id(held), (owner, held, set()))
+        new = names - seen
+        seen |= new
+        return [(f"{prefix}{name}", held[name]) for name in sorted(new) if name in held]
+
+    def kept(self) -> list[NamesKept]:
+        """Return those names, remembered, of each dict but the notebook's."""
+        others = [one for one in self._seen.values() if one[1] is not self._namespace]
+        return [NamesKept(path, held, partial(_given, names)) for path, held, names in others]
+
+
+def _given(names: set[str], _: object) -> set[str]:
+    return names

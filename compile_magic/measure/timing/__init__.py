@@ -1,0 +1,1 @@
+"""Time lanes in turn, and say how well a ratio is known."""

@@ -1,0 +1,118 @@
+"""What the figures of a bench can be trusted for: CHECKS with figure and threshold, and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+from compile_magic.bench_model import BenchCheck
+from compile_magic.measure.facts import Facts
+from compile_magic.measure.findings import Findings
+from compile_magic.measure.floor.roofline import floor_check
+from compile_magic.measure.floor.roofline import percent
+from compile_magic.measure.timing import statistics
+
+# Two timings of the same eager work further apart than this: the machine is not quiet.
+MOST_SPREAD = 0.02
+# A 95 % interval of a speed-up that is wider than this, relative to it.
+MOST_WIDTH = 0.05
+# An interquartile range of eager's blocks above this part of their median.
+MOST_IQR = 0.10
+
+Facted = Mapping[str, Facts]
+
+
+def checks(found: Findings, facts: Facted) -> Iterator[BenchCheck]:
+    """Yield each check that there is something to check for."""
+    for check in CHECKS:
+        made = check(found, facts)
+        if made is not None:
+            yield made
+
+
+def _no_compile(found: Findings, facts: Facted) -> BenchCheck | None:
+    if found.samples is None:
+        return None
+    count = sum(one.thrown_out for one in facts.values())
+    words = "no compile inside the timing"
+    if count:
+        names = ", ".join(one.name for one in facts.values() if one.thrown_out)
+        words = f"{count} blocks of {names} were thrown out: something was compiled or recorded in them"
+    return BenchCheck("compiles in timing", count == 0, words, count, 0)
+
+
+def _twin(found: Findings, facts: Facted) -> BenchCheck | None:
+    spread = found.eager_spread
+    if spread is None:
+        return None
+    words = f"two timings of eager are {spread:.1%} apart (at most {MOST_SPREAD:.0%} on a quiet machine)"
+    return BenchCheck("eager twin", spread <= MOST_SPREAD, words, spread, MOST_SPREAD)
+
+
+def _quiet(found: Findings, facts: Facted) -> BenchCheck | None:
+    walls = facts["eager"].walls
+    if len(walls) < 4:  # noqa: PLR2004 - quartiles of fewer say nothing
+        return None
+    figure = statistics.iqr(walls) / statistics.median(walls)
+    words = f"eager's blocks spread by {figure:.1%} (interquartile range; at most {MOST_IQR:.0%})"
+    return BenchCheck("noise", figure <= MOST_IQR, words, figure, MOST_IQR)
+
+
+def _narrow(found: Findings, facts: Facted) -> BenchCheck | None:
+    widths = [(one.ratio.high - one.ratio.low) / one.ratio.value for one in facts.values() if one.ratio is not None]
+    if not widths:
+        return None
+    words = f"the widest interval of a speed-up is {max(widths):.1%} of it"
+    words += "" if max(widths) <= MOST_WIDTH else f" (over {MOST_WIDTH:.0%}): a larger --budget narrows it"
+    return BenchCheck("interval", max(widths) <= MOST_WIDTH, words, max(widths), MOST_WIDTH)
+
+
+def _alike(found: Findings, facts: Facted) -> BenchCheck | None:
+    if not facts["eager"].first:
+        return None
+    words = found.unsteady or "eager gives the same results twice"
+    return BenchCheck("deterministic", not found.unsteady, words)
+
+
+def _precise(found: Findings, facts: Facted) -> BenchCheck | None:
+    error, noise = facts["eager"].error_vs_fp64, facts["eager"].noise
+    if error is None:
+        return None
+    results = f"; {noise} result{'s are' if noise > 1 else ' is'} rounding noise in eager" if noise else ""
+    return BenchCheck("float64", passed=True, words=f"eager is {error:.0e} from a float64 run{results}", figure=error)
+
+
+def _restored(found: Findings, facts: Facted) -> BenchCheck | None:
+    words = "; ".join(found.left_over) or "state as before the bench, then one plain run"
+    return BenchCheck("state", not found.left_over, words, len(found.left_over), 0)
+
+
+def _floor(found: Findings, facts: Facted) -> BenchCheck | None:
+    floor_s = found.floor.floor_s if found.floor is not None else None
+    times = {name: statistics.median(one.devices or one.walls) for name, one in facts.items() if one.walls}
+    check = floor_check({name: percent(floor_s, time_s) for name, time_s in times.items()})
+    # That it holds is no news.
+    return None if check is None or check.passed else check
+
+
+CHECKS: tuple[Callable[[Findings, Facted], BenchCheck | None], ...] = (
+    _no_compile,
+    _twin,
+    _quiet,
+    _narrow,
+    _alike,
+    _precise,
+    _floor,
+    _restored,
+)
+
+
+def notes(found: Findings, facts: Facted) -> Iterator[str]:
+    """Yield what a reader of the figures should know besides."""
+    yield from found.notes
+    if found.fallbacks:
+        yield f"{found.fallbacks} ops of the float64 run have no float64 kernel and ran in their own precision"
+    if any(target.how == "observed" for target in found.targets):
+        names = ", ".join(f"`{target.name}`" for target in found.targets if target.how == "observed")
+        yield f"{names} was compiled before this cell: `as written` runs it so, eager runs its original"
