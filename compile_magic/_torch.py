@@ -13,6 +13,7 @@ import importlib
 import inspect
 import logging
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -188,6 +189,15 @@ def fresh_cache() -> Any:
     module = _module("torch._inductor.utils")
     make = getattr(module, "fresh_cache", None) or module.fresh_inductor_cache
     return make()
+
+
+def wait_for_compile_workers(most_s: float) -> None:
+    """Wait until Inductor's worker processes have started, if any were asked for: they all import torch meanwhile."""
+    module = sys.modules.get("torch._inductor.async_compile")
+    future = getattr(getattr(module, "AsyncCompile", None), "_ready_future", None)
+    if future is not None:
+        with contextlib.suppress(Exception):
+            future.result(timeout=most_s)
 
 
 def is_compile_error(error: BaseException) -> bool:
@@ -644,6 +654,15 @@ def compiler_folders() -> tuple[str, ...]:
     """Return the folders of torch whose code writes files of its own: caches and logs."""
     names = ("_inductor", "_dynamo", "_functorch", "_logging", "_strobelight", "fx", "compiler")
     return tuple(str(Path(torch_root(), name)) for name in names)
+
+
+def cupti_can_leave() -> bool:
+    """Return whether CUPTI may be taken off a process again: before CUDA 12.6, cudagraphs crash afterwards.
+
+    Source: torch/profiler/profiler.py, which sets TEARDOWN_CUPTI=0 for these.
+    """
+    version = str(torch.version.cuda or "0.0").split(".")
+    return tuple(int(part) for part in version[:2] if part.isdecimal()) >= (12, 6)
 
 
 # --- bench: what a run moves and computes ----------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from compile_magic.show.bench_verdict import FASTER
 from compile_magic.show.bench_verdict import NONE
 from compile_magic.show.bench_verdict import SLOWER
 from compile_magic.show.bench_verdict import UNKNOWN
+from compile_magic.show.bench_verdict import UNSURE
 from compile_magic.show.bench_verdict import verdict
 from compile_magic.show.blocks import Bar
 from compile_magic.show.blocks import Folded
@@ -176,14 +177,16 @@ def test_the_best_variant_with_right_results_is_told() -> None:
         (0.97, (0.96, 0.98), 0.05, NONE),
         (1.04, (1.03, 1.05), 0.03, FASTER),
         (1.5, None, None, FASTER),
-        (1.5, (1.0, 2.0), None, NONE),
+        (1.2, (1.0, 1.4), None, NONE),
+        (1.5, (1.0, 2.0), None, UNSURE),
+        (1.02, (0.1, 10.0), None, UNSURE),
         (None, None, None, UNKNOWN),
         (math.nan, (math.nan, math.nan), None, UNKNOWN),
         (0.0, (0.0, 0.0), 0.1, SLOWER),
     ],
 )
 def test_a_difference_is_one_only_beyond_interval_and_noise(speedup, interval, spread, expected) -> None:
-    """No difference is said where the interval holds 1, and where eager differs from itself by as much."""
+    """No difference is said where the interval holds 1 or eager differs as much from itself; a wide one can't tell."""
     one = Variant("default", speedup=speedup, speedup_interval=interval)
 
     assert verdict(one, BenchReport((eager(1.0), one), eager_spread=spread)) == expected
@@ -312,7 +315,7 @@ def test_pay_back_without_an_end_is_said_as_such() -> None:
     report = bench_reports.infinite()
     late = replace(report.variant("late"), break_even_interval=(900.0,))
 
-    assert found.split(" · ") == ["pays back after: default never (no difference)", "late 4,000 runs (900 or more)"]
+    assert found.split(" · ") == ["pays back after: default not known (can't tell)", "late 4,000 runs (900 or more)"]
     assert pays_back(replace(report, variants=(*report.variants[:-1], late))) == found
 
 

@@ -48,7 +48,7 @@ REASONS: tuple[Reason, ...] = (
     ),
     Reason(
         r"Unsupported: (?P<what>[^\n]+)",
-        "--fullgraph, and there is a graph break: {what:%s}; %%compile_explain shows its line",
+        "there is a graph break, which --fullgraph forbids: {what:%s}; %%compile_explain shows its line",
     ),
     Reason(
         r"UnsupportedOperatorException|no fake impl registered|NotImplementedError: (?P<what>[^\n]+)",

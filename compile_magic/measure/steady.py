@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compile_magic import _torch
 from compile_magic.measure.facts import Facts
 from compile_magic.measure.lanes import EagerLane
 from compile_magic.measure.reasons import reason
@@ -11,6 +12,8 @@ from compile_magic.measure.timing.sampler import sample
 from compile_magic.measure.timing.samples import Samples
 
 TWIN = "eager again"
+# Seconds that the timing waits for Inductor's worker processes to be up.
+MOST_WAIT_S = 10.0
 
 
 def steady_state(stage: Stage) -> None:
@@ -20,6 +23,7 @@ def steady_state(stage: Stage) -> None:
         KeyboardInterrupt: the user has stopped it. What was sampled until then is kept.
     """
     able = stage.able()
+    _torch.wait_for_compile_workers(MOST_WAIT_S)
     lanes = [able[0], stage.make(EagerLane, TWIN), *able[1:]]
     _tell_duration(stage, len(lanes))
     samples = sample(

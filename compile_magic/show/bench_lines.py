@@ -14,12 +14,14 @@ from compile_magic.bench_model import Variant
 from compile_magic.show.bench_summary import name_of
 from compile_magic.show.bench_verdict import FASTER
 from compile_magic.show.bench_verdict import NONE
+from compile_magic.show.bench_verdict import UNSURE
 from compile_magic.show.bench_verdict import compiled
 from compile_magic.show.bench_verdict import eager
 from compile_magic.show.bench_verdict import eager_job
 from compile_magic.show.bench_verdict import is_a_loss
 from compile_magic.show.bench_verdict import job
 from compile_magic.show.bench_verdict import known
+from compile_magic.show.bench_verdict import sure
 from compile_magic.show.bench_verdict import usable
 from compile_magic.show.bench_verdict import verdict
 from compile_magic.show.bench_words import counts
@@ -69,6 +71,8 @@ def pays_back(report: BenchReport) -> str:
 
 def _break_even(one: Variant, report: BenchReport) -> str:
     after = one.break_even_calls
+    if verdict(one, report) == UNSURE:
+        return "not known (can't tell)"
     if verdict(one, report) == NONE:
         return "never (no difference)"
     if after is None or not math.isfinite(after):
@@ -94,7 +98,7 @@ def a_job(report: BenchReport) -> str:
     plain = eager_job(report, count) if count else None
     if not count or plain is None:
         return ""
-    told = [_job(one, took, plain) for one in usable(report) if (took := job(one, count)) is not None]
+    told = [_job(one, took, plain) for one in sure(report) if (took := job(one, count)) is not None]
     where = "_compile_report.variants"
     end = ". Compiling is a loss here." if is_a_loss(report) else ""
     return f"a job of {runs(count)}: {listed([f'eager {duration(plain)}', *told], MOST_VARIANTS + 1, where)}{end}"

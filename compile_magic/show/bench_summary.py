@@ -9,6 +9,7 @@ from compile_magic.bench_model import BenchReport
 from compile_magic.bench_model import Variant
 from compile_magic.show.bench_verdict import NONE
 from compile_magic.show.bench_verdict import SLOWER
+from compile_magic.show.bench_verdict import UNSURE
 from compile_magic.show.bench_verdict import best
 from compile_magic.show.bench_verdict import compiled
 from compile_magic.show.bench_verdict import eager
@@ -97,6 +98,10 @@ def _told(one: Variant, report: BenchReport, *, first: bool, alone: bool) -> str
     speedup, both = ratio(one.speedup or 0.0), ends(one.speedup_interval)
     between = f"{ratio(both[0])} to {ratio(both[1])}" if both else ""
     wrong = ", but gives other results" if one.matches_eager is False else ""
+    if found == UNSURE:
+        what = "can't tell" if alone else f"can't tell about {name}"
+        advice = "a larger --budget or a quieter machine narrows it"
+        return f"{what}: {speedup}x, 95 % interval {between} ({advice}){wrong}"
     if found == NONE:
         what = "no difference" if alone else f"{name} makes no difference"
         return f"{what}: {speedup}x{_why_none(one, report, between)}{wrong}"

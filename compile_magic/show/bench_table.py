@@ -26,6 +26,7 @@ from compile_magic.show.bench_summary import alarms
 from compile_magic.show.bench_summary import name_of
 from compile_magic.show.bench_summary import summary
 from compile_magic.show.bench_verdict import NONE
+from compile_magic.show.bench_verdict import UNSURE
 from compile_magic.show.bench_verdict import eager
 from compile_magic.show.bench_verdict import ends
 from compile_magic.show.bench_verdict import known
@@ -102,8 +103,8 @@ def _against(one: Variant, report: BenchReport) -> Cell:
         return "1.00x" if one.median_s is not None else ""
     if one.speedup is None or not known(one.speedup) or one.error:
         return ""
-    if verdict(one, report) == NONE:
-        return "no difference"
+    if (found := verdict(one, report)) in (NONE, UNSURE):
+        return found
     low, high = (ratio(end) for end in ends(one.speedup_interval) or (one.speedup, one.speedup))
     return f"{low}x" if low == high else f"{low}–{high}x"
 

@@ -8,7 +8,9 @@ from compile_magic.bench_model import BenchReport
 from compile_magic.bench_model import Interval
 from compile_magic.bench_model import Variant
 
-FASTER, SLOWER, NONE, UNKNOWN = "faster", "slower", "no difference", ""
+FASTER, SLOWER, NONE, UNSURE, UNKNOWN = "faster", "slower", "no difference", "can't tell", ""
+# An interval that holds 1 and whose ends are further apart than this, as a ratio, tells nothing.
+WIDE = 1.5
 # A speed-up nearer to 1 than this is no reason to compile, however well it is known.
 LEAST = 0.01
 # Both ends of an interval.
@@ -35,6 +37,11 @@ def usable(report: BenchReport) -> list[Variant]:
     return [one for one in timed(report) if one.matches_eager is not False]
 
 
+def sure(report: BenchReport) -> list[Variant]:
+    """Return the usable variants of which it can be told whether they are faster."""
+    return [one for one in usable(report) if verdict(one, report) != UNSURE]
+
+
 def known(value: float | None) -> bool:
     """Return whether there is a figure."""
     return value is not None and not math.isnan(value)
@@ -48,7 +55,7 @@ def ends(interval: Interval | None) -> tuple[float, float] | None:
 
 
 def verdict(one: Variant, report: BenchReport) -> str:
-    """Return FASTER, SLOWER, NONE or UNKNOWN.
+    """Return FASTER, SLOWER, NONE, UNSURE or UNKNOWN.
 
     It is no difference if the interval of the speed-up holds 1, or if the speed-up is nearer to 1 than two eager
     timings of the same thing were to each other, or than one per cent.
@@ -56,6 +63,8 @@ def verdict(one: Variant, report: BenchReport) -> str:
     if one.speedup is None or math.isnan(one.speedup) or one.error:
         return UNKNOWN
     low, high = ends(one.speedup_interval) or (one.speedup, one.speedup)
+    if low <= 1 <= high and high > WIDE * low:
+        return UNSURE
     if low <= 1 <= high or abs(one.speedup - 1) < max(report.eager_spread or 0.0, LEAST):
         return NONE
     return FASTER if low > 1 else SLOWER
@@ -93,6 +102,6 @@ def eager_job(report: BenchReport, runs: int) -> float | None:
 def is_a_loss(report: BenchReport) -> bool:
     """Return whether the job that was asked about takes longer with every variant than in eager."""
     plain = eager_job(report, report.job_runs) if report.job_runs else None
-    took = [job(one, report.job_runs) for one in usable(report)] if report.job_runs else []
+    took = [job(one, report.job_runs) for one in sure(report)] if report.job_runs else []
     known_ones = [one for one in took if one is not None]
     return plain is not None and bool(known_ones) and min(known_ones) >= plain
