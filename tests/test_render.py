@@ -18,6 +18,8 @@ from compile_magic.render.clean import clean
 from compile_magic.render.fit import Drawn
 from compile_magic.render.fit import Item
 from compile_magic.render.fit import fit
+from compile_magic.render.markup import breakable
+from compile_magic.render.markup import escaped
 from compile_magic.show.blocks import Folded
 from compile_magic.show.table import blocks
 
@@ -81,8 +83,8 @@ DROPPED_WITH_CONTENT = frozenset(("style", "script", "svg"))
 KEPT_ATTRIBUTES = {"align", "class", "colspan", "dir", "href", "lang", "open", "scope", "style", "title", "width"}
 KEPT_STYLES = {
     *("background-color", "border", "border-collapse", "border-left", "border-top", "color", "font-size"),
-    *("font-weight", "line-height", "margin", "overflow-x", "padding", "table-layout", "text-align"),
-    *("vertical-align", "white-space"),
+    *("font-weight", "line-height", "margin", "opacity", "overflow-wrap", "overflow-x", "padding", "table-layout"),
+    *("text-align", "vertical-align", "white-space", "word-break"),
 }
 
 
@@ -281,6 +283,22 @@ def _words(value: object) -> list[str]:
         return [word for one in value for word in _words(one)]
     fields = getattr(value, "__dataclass_fields__", {})
     return [word for name in fields if name not in hidden for word in _words(getattr(value, name))]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("torch._dynamo.mark_dynamic(x)", "torch.<wbr>_dynamo.<wbr>mark_dynamic(x)"),
+        ("a.short.word and one", "a.short.word and one"),
+        ("one_very_long_name_of_one(part)", "one_<wbr>very_<wbr>long_<wbr>name_<wbr>of_<wbr>one(<wbr>part)"),
+        ("x" * 30, f"{'x' * 24}<wbr>{'x' * 6}"),
+        ("&" * 30, f"{'&amp;' * 24}<wbr>{'&amp;' * 6}"),
+    ],
+    ids=["dots", "short", "underscores", "run", "entities"],
+)
+def test_long_words_can_be_broken(words: str, expected: str) -> None:
+    """A long word has places to break it, after dots, else underscores, else anywhere but in an entity."""
+    assert breakable(escaped(words)) == expected
 
 
 def test_html_of_a_huge_report_is_bounded() -> None:

@@ -9,6 +9,7 @@ from compile_magic.render import style
 from compile_magic.render.bars import bar
 from compile_magic.render.markup import Html
 from compile_magic.render.markup import advised
+from compile_magic.render.markup import breakable
 from compile_magic.render.markup import escaped
 from compile_magic.render.markup import tag
 from compile_magic.render.markup import toned
@@ -22,8 +23,9 @@ from compile_magic.show.blocks import Table
 MOST_FOLDED_ROWS = 200
 MOST_OF_A_CELL = 400
 MOST_OF_A_SLIM_CELL = 140
-# Characters, with the tags around them, of a name that is not to be broken over two lines.
-MOST_UNBROKEN = 40
+# Characters of a name that is not to be broken over two lines, and of what is not in the tables with much code.
+MOST_UNBROKEN = 20
+MOST_UNBROKEN_SLIM = 12
 MOST_OF_A_CODE = 20_000
 # Characters of all that is folded under a key, and of a long row of guards with its tags.
 MOST_CHARS = {
@@ -107,7 +109,12 @@ def _row(row: Row, columns: tuple[Column, ...], *, slim: bool, spread: bool) -> 
 def _inner(words: str | Bar, column: Column, most: int) -> Html:
     if isinstance(words, Bar):
         return _meter(words)
-    return tag("code", escaped(words, most)) if column.code and words else escaped(words, most)
+    if not column.code or not words:
+        return breakable(escaped(words, most))
+    if most > MOST_OF_A_SLIM_CELL and len(words) <= MOST_UNBROKEN:
+        # The front ends' own rules for code are nearer to it than those of its cell.
+        return tag("code", escaped(words), style=style.NAME_CODE)
+    return tag("code", breakable(escaped(words, most), MOST_UNBROKEN_SLIM))
 
 
 def _meter(cell: Bar) -> Html:
@@ -117,8 +124,10 @@ def _meter(cell: Bar) -> Html:
 
 
 def _cell(inner: Html, column: Column, *, slim: bool) -> Html:
-    short = column.align == "right" or (column.code and len(inner) <= MOST_UNBROKEN)
-    return tag("td", inner, align=column.align, class_="num" if short else "", style=_style(column, slim=slim))
+    if column.align != "right":
+        return tag("td", inner, align=column.align, style=_style(column, slim=slim))
+    styles = f"{_style(column, slim=slim)};{style.UNBROKEN_CELL}"
+    return tag("td", inner, align=column.align, class_="num", style=styles)
 
 
 def _style(column: Column, *, slim: bool) -> str:

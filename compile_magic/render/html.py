@@ -16,6 +16,7 @@ from compile_magic.render.details import draw_folded
 from compile_magic.render.details import draw_table
 from compile_magic.render.markup import Html
 from compile_magic.render.markup import advised
+from compile_magic.render.markup import breakable
 from compile_magic.render.markup import escaped
 from compile_magic.render.markup import joined
 from compile_magic.render.markup import link
@@ -111,10 +112,10 @@ def _source_rows(line: CellLine) -> list[Html]:
     cells = (
         _source_cell(toned("dim", escaped(gutter)), "right"),
         _source_cell(toned("bad", escaped(line.mark), bold=True) if line.mark else Html("")),
-        _source_cell(tag("code", escaped(line.code, 400), style=style.CODE)),
+        _source_cell(tag("code", breakable(escaped(line.code, 400)), style=style.CODE)),
     )
     bare = line.number is None and bool(line.note)
-    rows = [] if bare else [tag("tr", *cells, class_="hit" if line.mark else "")]
+    rows = [] if bare else [_source_row(*cells, hit=bool(line.mark))]
     return [*rows, _finding(line)] if line.note else rows
 
 
@@ -130,7 +131,11 @@ def _finding(line: CellLine) -> Html:
     advice = (advised(one) for one in line.advice)
     inner = tag("div", tag("div", joined(pieces, " · ")), *advice, style="padding:1px 0 5px 0")
     empty = Html("<td></td>")
-    return tag("tr", empty, empty, _source_cell(inner))
+    return _source_row(empty, empty, _source_cell(inner))
+
+
+def _source_row(*cells: Html, hit: bool = False) -> Html:
+    return tag("tr", *cells, class_="hit" if hit else "", style=style.HIT_ROW if hit else style.SOURCE_ROW)
 
 
 def _table(block: Table) -> Html:

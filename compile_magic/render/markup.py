@@ -11,7 +11,15 @@ from compile_magic.render.style import TONES
 
 Html = NewType("Html", str)
 
+BREAK = "<wbr>"
+
 _BACKTICKS = re.compile(r"`([^`]+)`")
+_WORD = re.compile(r"[^\s`]+")
+# Where a reader would break a word: after a dot or the like, else after an underscore or a bracket.
+_PLACES = (re.compile(r"(?<=[.,/=])(?=\w)"), re.compile(r"(?<=[_(\[])(?=\w)"))
+# An escaped character is one, and stays whole.
+_CHARACTER = r"(?:&\w+;|[^&])"
+MOST_UNBROKEN = 24
 
 
 def escaped(text: str, most: int = 2000) -> Html:
@@ -20,9 +28,21 @@ def escaped(text: str, most: int = 2000) -> Html:
     return Html(html.escape(clean(kept), quote=False))
 
 
+def breakable(words: Html, most: int = MOST_UNBROKEN) -> Html:
+    """Return escaped text in which words of more than `most` characters, such as dotted names, may be broken."""
+    return Html(_WORD.sub(lambda word: BREAK.join(_pieces(word[0], most)), words))
+
+
+def _pieces(word: str, most: int) -> list[str]:
+    pieces = [word]
+    for place in _PLACES:
+        pieces = [part for piece in pieces for part in (place.split(piece) if len(piece) > most else [piece])]
+    return [part for piece in pieces for part in re.findall(f"{_CHARACTER}{{1,{most}}}", piece)]
+
+
 def prose(text: str, most: int = 2000) -> Html:
     """Return escaped text with `names` in a code font."""
-    return Html(_BACKTICKS.sub(r"<code>\1</code>", escaped(text, most)))
+    return Html(_BACKTICKS.sub(r"<code>\1</code>", breakable(escaped(text, most))))
 
 
 def tag(name: str, *inner: Html, **attributes: str) -> Html:
