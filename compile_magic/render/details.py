@@ -11,6 +11,7 @@ from compile_magic.render.markup import Html
 from compile_magic.render.markup import advised
 from compile_magic.render.markup import breakable
 from compile_magic.render.markup import escaped
+from compile_magic.render.markup import prose
 from compile_magic.render.markup import tag
 from compile_magic.render.markup import toned
 from compile_magic.show.blocks import Bar
@@ -110,7 +111,7 @@ def _inner(words: str | Bar, column: Column, most: int) -> Html:
     if isinstance(words, Bar):
         return _meter(words)
     if not column.code or not words:
-        return breakable(escaped(words, most))
+        return prose(words, most)
     if most > MOST_OF_A_SLIM_CELL and len(words) <= MOST_UNBROKEN:
         # The front ends' own rules for code are nearer to it than those of its cell.
         return tag("code", escaped(words), style=style.NAME_CODE)
