@@ -45,7 +45,6 @@ VIEWS = {
     "lab-untrusted-dark": View("lab", DARK, file=FOREIGN),
     "notebook-slim": View("notebook", LIGHT, 480),
     "notebook-narrow": View("notebook", LIGHT, 620),
-    "notebook-narrow-dark": View("notebook", DARK, 620),
     "notebook-narrow-untrusted": View("notebook", LIGHT, 620, file=FOREIGN),
     "lab-printed": View("lab", LIGHT, media="print"),
 }

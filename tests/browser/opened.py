@@ -34,6 +34,11 @@ class Looks:
     odd: list[str]
 
 
+def looks(part: Locator) -> Looks:
+    """Return what is seen of a report, or of a part of it."""
+    return Looks(**part.evaluate(LOOKS))
+
+
 class Opened:
     """A notebook in a page of its own."""
 
@@ -73,7 +78,7 @@ class Opened:
 
     def looks(self, at: int) -> Looks:
         """Return what is seen of a report."""
-        return Looks(**self.reports.nth(at).evaluate(LOOKS))
+        return looks(self.reports.nth(at))
 
     def close(self) -> None:
         """Close the page."""

@@ -12,6 +12,7 @@ from expected import unfolded_words
 from magics_shown import SHOWN
 from magics_shown import Shown
 from opened import Opened
+from opened import looks
 
 pytestmark = pytest.mark.browser
 each_magic = pytest.mark.parametrize("shown", SHOWN, ids=[shown.name for shown in SHOWN])
@@ -20,12 +21,12 @@ each_magic = pytest.mark.parametrize("shown", SHOWN, ids=[shown.name for shown i
 @each_magic
 def test_what_matters_is_shown(view: Opened, shown: Shown) -> None:
     """The answer, the alarms and the advice are in sight, and each marked line stands beside its number."""
-    looks = view.looks(SHOWN.index(shown))
-    seen = bare(looks.words)
+    found = view.looks(SHOWN.index(shown))
+    seen = bare(found.words)
 
     assert [words for words in shown.promised if bare(words) not in seen] == []
     for number, code in shown.marked:
-        assert [str(number), "✗", code] in [[cell.strip() for cell in row] for row in looks.rows]
+        assert [str(number), "✗", code] in [[cell.strip() for cell in row] for row in found.rows]
 
 
 @each_magic
@@ -67,6 +68,6 @@ def test_what_is_folded_opens_by_keyboard(view: Opened, shown: Shown) -> None:
         summary.focus()
         summary.press("Enter")
         assert one.evaluate("one => one.open")
-        assert view.looks(SHOWN.index(shown)).wrong == []
+        assert looks(one).wrong == []
         summary.press("Enter")
         assert not one.evaluate("one => one.open")
