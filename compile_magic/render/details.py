@@ -112,10 +112,12 @@ def _inner(words: str | Bar, column: Column, most: int) -> Html:
         return _meter(words)
     if not column.code or not words:
         return prose(words, most)
-    if most > MOST_OF_A_SLIM_CELL and len(words) <= MOST_UNBROKEN:
-        # The front ends' own rules for code are nearer to it than those of its cell.
+    if most <= MOST_OF_A_SLIM_CELL:
+        return tag("code", breakable(escaped(words, most), MOST_UNBROKEN_SLIM))
+    # The front ends' own rules for code are nearer to it than those of its cell.
+    if len(words) <= MOST_UNBROKEN:
         return tag("code", escaped(words), style=style.NAME_CODE)
-    return tag("code", breakable(escaped(words, most), MOST_UNBROKEN_SLIM))
+    return tag("code", breakable(escaped(words, most), MOST_UNBROKEN_SLIM), style=style.CODE)
 
 
 def _meter(cell: Bar) -> Html:
