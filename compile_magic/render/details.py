@@ -127,9 +127,10 @@ def _meter(cell: Bar) -> Html:
 
 
 def _cell(inner: Html, column: Column, *, slim: bool) -> Html:
-    if column.align != "right":
+    # The slim tables have so many columns that figures too have to give way where it is narrow.
+    if slim or column.align != "right":
         return tag("td", inner, align=column.align, style=_style(column, slim=slim))
-    styles = f"{_style(column, slim=slim)};{style.UNBROKEN_CELL}"
+    styles = f"{_style(column, slim=False)};{style.UNBROKEN_CELL}"
     return tag("td", inner, align=column.align, class_="num", style=styles)
 
 

@@ -36,7 +36,8 @@ color:var(--cm-fg)}}
 .{NAME} tr{{border-top-color:var(--cm-line)!important}}
 .{NAME} td,.{NAME} th{{background:none;max-width:none;vertical-align:top!important;
 white-space:normal;overflow-wrap:break-word}}
-.{NAME} td.num,.{NAME} th{{overflow-wrap:normal;white-space:nowrap}}
+.{NAME} td.num,.{NAME} th{{overflow-wrap:normal}}
+.{NAME} td.num{{white-space:nowrap}}
 .{NAME} code,.{NAME} pre{{font-family:var(--cm-mono)!important;color:inherit;font-size:12px;
 background:none!important;padding:0!important;word-break:normal!important;overflow-wrap:break-word!important}}
 .{NAME} a{{color:inherit;text-decoration:underline}}
@@ -48,7 +49,8 @@ background:none!important;padding:0!important;word-break:normal!important;overfl
 .{NAME} meter::-webkit-meter-optimum-value{{background:#5b8dd9;border-radius:2px}}
 .{NAME} meter::-moz-meter-bar{{background:#5b8dd9!important}}
 @media (max-width:560px){{.{NAME} table,.{NAME} td code{{font-size:11px!important}}
-.{NAME} td,.{NAME} th{{padding-right:5px!important}}.{NAME} td code{{white-space:pre-wrap!important}}}}
+.{NAME} td,.{NAME} th{{padding-right:5px!important}}.{NAME} td code{{white-space:pre-wrap!important}}
+.{NAME} td span{{white-space:normal!important}}.{NAME} meter{{width:32px!important}}}}
 """
 
 PAGE_SHEET = f"""
@@ -60,7 +62,7 @@ body{{font:14px/1.45 system-ui,sans-serif;max-width:1100px;margin:1.5em auto;pad
 # What is left where the style sheet is gone. No colour can be read on white and on black alike, so text has none.
 TONES = {"bad": "", "warn": "", "good": "", "dim": "opacity:.75"}
 # The parts of a bar, in their order; their characters differ too.
-PARTS = ("#4f86d6", "#c9801a", "#2e9e5b", "#9a6fd0", "#808080")
+PARTS = ("#4f86d6", "#b87314", "#2e9e5b", "#9a6fd0", "#808080")
 EDGES = {"bad": "#d84343", "warn": "#d08a1d", "good": "#2e9e5b"}
 
 TABLE = "border-collapse:collapse;table-layout:auto;margin:2px 0 10px 0;font-size:13px;line-height:1.4"
@@ -71,12 +73,12 @@ METER = "width:70px"
 SLIM = "text-align:left"
 UNBROKEN_CELL = "white-space:nowrap"
 SOURCE = "text-align:{align};padding:0 8px 0 0;border:none"
-UNBROKEN = "white-space:pre"
 # Stripes of the front end would compete with the marked lines.
 SOURCE_ROW = "background-color:rgba(0,0,0,0)"
 HIT_ROW = "background-color:rgba(216,67,67,.13)"
 _BARE = "padding:0;background-color:rgba(0,0,0,0)"
 CODE = f"white-space:pre-wrap;{_BARE}"
+UNBROKEN = f"white-space:pre;{_BARE}"
 NAME_CODE = f"white-space:nowrap;{_BARE}"
 PRE = (
     "white-space:pre-wrap;word-break:normal;overflow-wrap:break-word;"

@@ -10,6 +10,7 @@ from magics_shown import Shown
 
 from compile_magic import render
 from compile_magic.report import Report
+from compile_magic.show.blocks import Bar
 from compile_magic.show.blocks import Block
 from compile_magic.show.blocks import Folded
 from compile_magic.show.blocks import Pointer
@@ -30,9 +31,10 @@ def unfolded_words(report: Report) -> list[str]:
 
 
 def table_rows(report: Report) -> list[tuple[str, ...]]:
-    """Return the cells of all tables that are not folded."""
+    """Return the cells of all tables that are not folded; a bar has no words."""
     tables = [block for block in _unfolded(report) if isinstance(block, Table)]
-    return [row.cells for table in tables for row in table.rows]
+    rows = [row.cells for table in tables for row in table.rows]
+    return [tuple("" if isinstance(cell, Bar) else cell for cell in row) for row in rows]
 
 
 def bare(text: str) -> str:
@@ -50,6 +52,8 @@ def _words(value: object) -> Iterator[str]:
     elif isinstance(value, tuple):
         for one in value:
             yield from _words(one)
+    if isinstance(value, Bar):
+        return
     for name in getattr(value, "__dataclass_fields__", {}):
         if name not in NOT_WORDS or (name == "code" and isinstance(getattr(value, name), str)):
             yield from _words(getattr(value, name))

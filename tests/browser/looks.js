@@ -77,7 +77,8 @@
     if (!found.length) wrong.push("takes no room");
     if (found.some((box) => clipped(element, box))) wrong.push("clipped");
     const bar = /^[\s\u2580-\u259f]+$/.test(node.data);  // drawn with block characters, and not read
-    if (element.closest("td[align=right]") && tops(found) > 1) wrong.push("a figure on two lines");
+    const figure = element.closest("td[align=right]") && !element.closest("details");
+    if (figure && tops(found) > 1) wrong.push("a figure on two lines");
     if (ratio < (bar ? LEAST_CONTRAST_OF_A_BAR : LEAST_CONTRAST)) wrong.push(`contrast ${ratio.toFixed(2)}`);
     if (size < LEAST_FONT) wrong.push(`font of ${size} px`);
     wrong.push(...broken(node).map((word) => `${word} is broken over two lines`));
@@ -89,7 +90,8 @@
     const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
       const node = walker.currentNode;
-      if (node.data.trim() && node.parentElement.localName !== "style" && seen(node.parentElement)) found.push(node);
+      const undrawn = node.parentElement.closest("style, meter");  // a meter shows its text where there are no meters
+      if (node.data.trim() && !undrawn && seen(node.parentElement)) found.push(node);
     }
     return found;
   }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import nbformat
 
+from compile_magic.bench_model import BenchReport
 from compile_magic.model import ExplainReport
 from compile_magic.report import Report
 from compile_magic.watch_model import WatchReport
@@ -82,6 +83,13 @@ SHOWN = (
             "x.size(0) went from 4 to 5.",
         ),
         marked=((12, "if h.abs().max() > 4:"), (20, 'print("row", number)')),
+    ),
+    Shown(
+        "bench",
+        ("x = torch.randn(64, 64)",),
+        "%%compile_bench --backends eager,aot_eager --budget 0.3\nblock(x)",
+        BenchReport,
+        promised=("compile_bench: ", "aot_eager"),
     ),
     Shown(
         "watch",
