@@ -94,11 +94,11 @@ def rounds(logs: list[float], every_s: float) -> tuple[list[float], list[float],
 
 
 def test_ratio_by_batches() -> None:
-    """Forty rounds in five steps: the interval is t(4) s sqrt(1/5 + 1/4), s the standard deviation of the steps."""
+    """Forty rounds in five steps: the interval is t(4) s sqrt(1/5 + 9/16), s the standard deviation of the steps."""
     steps = [0.00, 0.04, -0.04, 0.02, -0.02]
     found = ratio(*rounds([math.log(2) + step for step in steps for _ in range(8)], 0.065))
     # s^2 = (0 + 16 + 16 + 4 + 4) e-4 / 4 = 1e-3
-    half = 2.776 * math.sqrt(1e-3) * math.sqrt(0.45)
+    half = 2.776 * math.sqrt(1e-3) * math.sqrt(1 / 5 + 9 / 16)
 
     assert found is not None
     assert found.value == pytest.approx(2)
@@ -118,9 +118,9 @@ def test_ratio_by_the_sign_test() -> None:
 
 
 def test_ratio_of_three_rounds() -> None:
-    """With three rounds each is a batch: t(2) s sqrt(1/3 + 1/4), and no claim to enough batches."""
+    """With three rounds each is a batch: t(2) s sqrt(1/3 + 9/16), and no claim to enough batches."""
     found = ratio(*rounds([-0.01, 0.0, 0.01], 4.0))
-    half = 4.303 * 0.01 * math.sqrt(1 / 3 + 1 / 4)
+    half = 4.303 * 0.01 * math.sqrt(1 / 3 + 9 / 16)
 
     assert found is not None
     assert math.log(found.high) == pytest.approx(half)

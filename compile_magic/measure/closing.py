@@ -13,7 +13,7 @@ from compile_magic.measure.share import ShareLane
 from compile_magic.measure.stage import Stage
 
 # Below this time of a run, the clock around what is compiled would count for too much of it.
-LEAST_SHARED_S = 1e-4
+LEAST_SHARED_S = 1e-3
 
 
 def look_again(stage: Stage) -> None:
