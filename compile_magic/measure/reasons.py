@@ -34,8 +34,12 @@ REASONS: tuple[Reason, ...] = (
         "this GPU is too old for Triton, which Inductor needs; --backends aot_eager works on it",
     ),
     Reason(
-        r"OutOfMemoryError|out of memory.*?Tried to allocate (?P<size>[\d.]+ \w+)|out of memory",
+        r"out of memory.*?Tried to allocate (?P<size>[\d.]+ \w+)",
         "out of memory{size: while it asked for %s}: make the input smaller, or free what other cells hold",
+    ),
+    Reason(
+        r"OutOfMemoryError|out of memory|can't allocate memory",
+        "out of memory: make the input smaller, or free what other cells hold",
     ),
     Reason(
         r"accessing tensor output of CUDAGraphs that has been overwritten",

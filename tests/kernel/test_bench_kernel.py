@@ -80,7 +80,7 @@ def test_the_progress_line_becomes_the_report(kernel: Kernel) -> None:
 
 
 def test_a_press_of_stop_puts_all_back(kernel: Kernel) -> None:
-    """Stopped in the steady state, the cell ends as interrupted, nothing it changes is changed, and figures are shown."""
+    """Stopped in the steady state, a cell ends as interrupted, has changed nothing, and what was measured is shown."""
     kernel.ok(SETUP)
     source = "%%compile_bench --backends aot_eager --budget 20\nlog.append(1)\ny = work(x)"
     found, reply = messages_of(kernel, source, stop_at=BEGUN)
