@@ -22,7 +22,7 @@ SAID = [
     ("FailOnRecompileLimitHit: recompile limit reached", "recompile limit"),
     (
         "Unsupported: Data-dependent branching\n  Explanation: ...",
-        "forbids: Data-dependent branching; %%compile_explain",
+        "forbids: Data-dependent branching",
     ),
     ("BackendCompilerFailed: backend='my' raised:\nValueError: no such op", "compiling failed: ValueError: no such op"),
     ("NotImplementedError: aten::x has no kernel", "no kernel that the compiler can use: aten::x has no kernel"),
