@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import keyword
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,8 +23,10 @@ from IPython.utils.capture import capture_output
 
 from compile_magic.cell import CellRunner
 from compile_magic.notebook import line as lines
+from compile_magic.notebook import terminal
 from compile_magic.notebook.bench_runner import BenchRunner
 from compile_magic.notebook.progress import LiveLine
+from compile_magic.notebook.progress import Place
 from compile_magic.notebook.watch_cells import CellWatch
 from compile_magic.notebook.watch_cells import WatchOptions
 
@@ -132,8 +133,8 @@ class CompileMagics(Magics):
         return _made(lines.bench_options, arguments)
 
     def _live(self, options: Any) -> LiveLine:
-        talks = hasattr(self.shell, "kernel") or _is_terminal(self.shell)
-        return LiveLine(_Shown(self.shell), talks=talks and not options.quiet)
+        talks = hasattr(self.shell, "kernel") or terminal.is_one(self.shell)
+        return LiveLine(Place(display, terminal.is_one(self.shell)), talks=talks and not options.quiet)
 
     def _show_bench(self, options: Any, report: Any, live: LiveLine) -> None:
         from compile_magic import render
@@ -141,8 +142,8 @@ class CompileMagics(Magics):
         self._bind(options, report)
         if options.quiet:
             return
-        if _is_terminal(self.shell):
-            text = render.text(report, width=_terminal_width(), color=_takes_color())
+        if terminal.is_one(self.shell):
+            text = render.text(report, width=terminal.width(), color=terminal.takes_color())
             live.end({"text/plain": text})
         else:
             live.end(render.mimebundle(report))
@@ -247,8 +248,8 @@ class CompileMagics(Magics):
     def _publish(self, report: Any, shown: dict[str, bool]) -> None:
         from compile_magic import render
 
-        if _is_terminal(self.shell):
-            print(render.text(report, width=_terminal_width(), color=_takes_color(), **shown))  # noqa: T201 - a terminal
+        if terminal.is_one(self.shell):
+            print(render.text(report, width=terminal.width(), color=terminal.takes_color(), **shown))  # noqa: T201 - a terminal
         else:
             display(render.mimebundle(report, **shown), raw=True)
 
@@ -263,44 +264,11 @@ def _parsed(magic: Any, line: str) -> argparse.Namespace:
     return arguments
 
 
-def _takes_color() -> bool:
-    # https://no-color.org
-    return os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
-
-
-def _terminal_width() -> int:
-    import shutil
-
-    return shutil.get_terminal_size((100, 24)).columns
-
-
 def _made(make: Callable[[argparse.Namespace], Any], arguments: argparse.Namespace) -> Any:
     try:
         return make(arguments)
     except ValueError as error:
         raise UsageError(str(error)) from None
-
-
-def _is_terminal(shell: Any) -> bool:
-    return not hasattr(shell, "kernel") and sys.stdout.isatty()
-
-
-class _Shown:
-    """Shows mime bundles in one place: a display that is updated, or the last line of a terminal."""
-
-    def __init__(self, shell: Any) -> None:
-        self._shell = shell
-        self._handle: Any = None
-
-    def __call__(self, bundle: dict[str, str], again: bool) -> None:  # noqa: FBT001 - as LiveLine calls it
-        if _is_terminal(self._shell):
-            line = bundle["text/plain"]
-            sys.stdout.write(f"\r\033[K{line}" if "\n" not in line else f"\r\033[K{line}\n" if again else f"{line}\n")
-            sys.stdout.flush()
-        elif self._handle is None:
-            self._handle = display(bundle, raw=True, display_id=True)
-        else:
-            self._handle.update(bundle, raw=True)
 
 
 _loaded: dict[int, CompileMagics] = {}
