@@ -79,7 +79,7 @@ def test_a_display_is_made_once_and_then_updated() -> None:
     calls: list[tuple[str, Any]] = []
 
     class Handle:
-        def update(self, bundle: dict[str, str], *, raw: bool) -> None:  # noqa: D102 - as IPython's
+        def update(self, bundle: dict[str, str], *, raw: bool) -> None:
             calls.append(("update", bundle["text/plain"]))
 
     def display(bundle: dict[str, str], *, raw: bool, display_id: bool) -> Handle:

@@ -20,6 +20,9 @@ MOST_WIDTH = 0.05
 # An interquartile range of eager's blocks above this part of their median.
 MOST_IQR = 0.10
 
+# From here on a share is told as how many times.
+_MANY = 10
+
 Facted = Mapping[str, Facts]
 
 
@@ -29,6 +32,11 @@ def checks(found: Findings, facts: Facted) -> Iterator[BenchCheck]:
         made = check(found, facts)
         if made is not None:
             yield made
+
+
+def _share(value: float) -> str:
+    """Return a share as a percentage, or as a multiple where that is easier to read."""
+    return f"{value:.1%}" if value < _MANY else f"{value:,.0f} times"
 
 
 def _no_compile(found: Findings, facts: Facted) -> BenchCheck | None:
@@ -46,7 +54,7 @@ def _twin(found: Findings, facts: Facted) -> BenchCheck | None:
     spread = found.eager_spread
     if spread is None:
         return None
-    words = f"two timings of eager are {spread:.1%} apart (at most {MOST_SPREAD:.0%} on a quiet machine)"
+    words = f"two timings of eager are {_share(spread)} apart (at most {MOST_SPREAD:.0%} on a quiet machine)"
     return BenchCheck("eager twin", spread <= MOST_SPREAD, words, spread, MOST_SPREAD)
 
 
@@ -55,7 +63,7 @@ def _quiet(found: Findings, facts: Facted) -> BenchCheck | None:
     if len(walls) < 4:  # noqa: PLR2004 - quartiles of fewer say nothing
         return None
     figure = statistics.iqr(walls) / statistics.median(walls)
-    words = f"eager's blocks spread by {figure:.1%} (interquartile range; at most {MOST_IQR:.0%})"
+    words = f"eager's blocks spread by {_share(figure)} (interquartile range; at most {MOST_IQR:.0%})"
     return BenchCheck("noise", figure <= MOST_IQR, words, figure, MOST_IQR)
 
 
@@ -63,7 +71,7 @@ def _narrow(found: Findings, facts: Facted) -> BenchCheck | None:
     widths = [(one.ratio.high - one.ratio.low) / one.ratio.value for one in facts.values() if one.ratio is not None]
     if not widths:
         return None
-    words = f"the widest interval of a speed-up is {max(widths):.1%} of it"
+    words = f"the widest interval of a speed-up is {_share(max(widths))} of it"
     words += "" if max(widths) <= MOST_WIDTH else f" (over {MOST_WIDTH:.0%}): a larger --budget narrows it"
     return BenchCheck("interval", max(widths) <= MOST_WIDTH, words, max(widths), MOST_WIDTH)
 
