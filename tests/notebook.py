@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 from contextlib import redirect_stderr
 from contextlib import redirect_stdout
@@ -75,4 +76,6 @@ class Notebook:
         """Let go of the shell."""
         self.shell.run_line_magic("unload_ext", "compile_magic")
         self.shell.history_manager.end_session()
+        # It would keep each shell until the end, and collect garbage for each: minutes after hundreds of tests.
+        atexit.unregister(self.shell.atexit_operations)
         InteractiveShell.clear_instance()
