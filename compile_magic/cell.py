@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
-import linecache
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from typing import Any
@@ -29,6 +28,7 @@ from compile_magic.notebook.firstline import EXPLAIN
 from compile_magic.notebook.firstline import begin_line
 from compile_magic.notebook.firstline import replace_magic_line
 from compile_magic.notebook.plan import HOOKS
+from compile_magic.notebook.quoted import quote_instead
 from compile_magic.notebook.tb_hook import CleanTracebacks
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from compile_magic.notebook.session import CellOptions
     from compile_magic.notebook.session import Session
     from compile_magic.trace import Capture
-
-# Where an entry of linecache holds the lines of its file.
-_LINES = 2
 
 _EVENTS = ("pre_execute", "pre_run_cell", "post_execute", "post_run_cell")
 
@@ -205,10 +202,7 @@ class CellRunner:
         # A traceback that quotes the first line shall show what the user wrote there.
         frame = cell_frame(self._shell.user_ns)
         file = frame.f_code.co_filename if frame is not None else ""
-        entry: Any = linecache.cache.get(file)
-        if entry is not None and len(entry) > _LINES:
-            shown = [f"# %%{magic} {line}".rstrip() + "\n" if plans.BEGIN in text else text for text in entry[_LINES]]
-            linecache.cache[file] = (*entry[:_LINES], shown, *entry[_LINES + 1 :])
+        quote_instead(file, plans.BEGIN, f"# %%{magic} {line}".rstrip())
 
     def _start(self, options: CellOptions, found: plans.Plan) -> None:
         from compile_magic.notebook.session import Session
