@@ -94,12 +94,13 @@ def test_a_stack_has_no_frame_of_the_tool_or_of_torchs_machinery():
             assert found.stack[0].cell == 2
 
 
-def test_a_stack_begins_where_the_cells_body_runs():
+@pytest.mark.parametrize("name", ["<module>", "<cell line: 2>"])
+def test_a_stack_begins_where_the_cells_body_runs(name):
     """A cell that runs another cell (a magic over a body) stands below it on the stack and is no caller of anything."""
     frames = (
-        Frame("<ipython-input-7-ab>", 1, "<module>"),
+        Frame("<ipython-input-7-ab>", 1, name),
         Frame("/sp/site-packages/IPython/core/interactiveshell.py", 9, "run_cell_magic"),
-        Frame("<ipython-input-7-cd>", 3, "<module>"),
+        Frame("<ipython-input-7-cd>", 3, name),
         Frame("<ipython-input-2-ef>", 5, "f"),
         Frame("/sp/site-packages/torch/nn/functional.py", 70, "relu"),
     )

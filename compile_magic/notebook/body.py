@@ -9,6 +9,8 @@ import tokenize
 from types import FrameType
 from typing import Any
 
+from compile_magic.read.cellcode import is_cells_own
+
 
 def caller_frames() -> list[FrameType]:
     """Return the frames that led here, innermost first."""
@@ -23,7 +25,7 @@ def caller_frames() -> list[FrameType]:
 def cell_frame(namespace: dict[str, Any]) -> FrameType | None:
     """Return the frame of the cell that is running, None if none is."""
     frames = caller_frames()
-    return next((f for f in frames if f.f_globals is namespace and f.f_code.co_name == "<module>"), None)
+    return next((f for f in frames if f.f_globals is namespace and is_cells_own(f.f_code.co_name)), None)
 
 
 def run_statements(tree: ast.Module, name: str, shell: Any) -> Any:

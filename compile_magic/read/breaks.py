@@ -12,6 +12,7 @@ from typing import Any
 
 from compile_magic.model import GraphBreak
 from compile_magic.model import Location
+from compile_magic.read.cellcode import is_cells_own
 from compile_magic.read.frames import USERS
 from compile_magic.read.frames import Frame
 from compile_magic.read.frames import Places
@@ -182,7 +183,7 @@ def user_stack(stack: Iterable[Frame], places: Places) -> tuple[Location, ...]:
 def _start(frames: list[Frame], places: Places) -> int:
     """Return where the cell's own run begins: a cell that runs another (a `%%` line) stands below it on the stack."""
     cells = [number for number, frame in enumerate(frames) if places.is_cell(frame.file)]
-    modules = [number for number in cells if frames[number].name == "<module>"]
+    modules = [number for number in cells if is_cells_own(frames[number].name)]
     users = (number for number, frame in enumerate(frames) if places.is_user(frame.file))
     return modules[-1] if modules else next(iter(cells), next(users, len(frames) - 1))
 
