@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
+
+from compile_magic.notebook.entry_lines import by_entries
+from compile_magic.notebook.entry_lines import by_entry
 
 
 class CleanTracebacks:
@@ -41,4 +45,19 @@ class CleanTracebacks:
         if handler is not None and isinstance(error, handled):
             handler(kind, error, cleaned, tb_offset=tb_offset)
         else:
-            shell.showtraceback((kind, error, cleaned), running_compiled_code=True)
+            _print(shell, kind, error, cleaned)
+
+
+def _print(shell: Any, kind: type[BaseException], error: BaseException, traceback: Any) -> None:
+    if not _goes_by_instructions(shell):
+        shell.showtraceback((kind, error, traceback), running_compiled_code=True)
+        return
+    with by_entries(error):
+        shell.showtraceback((kind, error, by_entry(traceback)), running_compiled_code=True)
+
+
+def _goes_by_instructions(shell: Any) -> bool:
+    # IPython 7 has the lines from inspect, by this function. Later ones have them from stack_data, which goes by the
+    # entries, and which must not see one without an instruction.
+    modules = (sys.modules.get(each.__module__) for each in type(shell.InteractiveTB).__mro__)
+    return any(hasattr(module, "_fixed_getinnerframes") for module in modules)

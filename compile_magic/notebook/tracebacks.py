@@ -12,6 +12,9 @@ from typing import Any
 
 from compile_magic import _torch
 from compile_magic.notebook.cellfunction import SHOWN_NAME
+from compile_magic.notebook.entry_lines import entries
+from compile_magic.notebook.entry_lines import links
+from compile_magic.read.cellcode import is_cells_own
 from compile_magic.run.files import roots
 
 # What FX calls the files of the code that it makes.
@@ -36,12 +39,8 @@ _NO_MESSAGE = "assertion error"
 
 def clean(error: BaseException) -> BaseException:
     """Drop our frames and Dynamo's from an exception's traceback, and from those of the exceptions behind it."""
-    seen: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
+    for link in links(error):
         link.__traceback__ = clean_traceback(link.__traceback__)
-        link = link.__cause__ or link.__context__
     return error
 
 
@@ -54,7 +53,7 @@ def clean_handled() -> None:
 
 def assertion_of(error: BaseException) -> AssertionError | None:
     """Return the AssertionError for which an `assert` of the user's, made part of a graph, has raised another error."""
-    last = next((e for e in reversed(_entries(error.__traceback__)) if _file(e).startswith(_GRAPH)), None)
+    last = next((e for e in reversed(entries(error.__traceback__)) if _file(e).startswith(_GRAPH)), None)
     if last is None or not _torch.failed_node(last.tb_frame, last.tb_lineno)[0].startswith("_assert_async"):
         return None
     said = str(error)
@@ -65,12 +64,12 @@ def assertion_of(error: BaseException) -> AssertionError | None:
 
 def clean_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """Return the traceback without plumbing, with each part after a graph break joined to its function."""
-    entries = _entries(traceback)
-    nexts = [*entries[1:], None]
-    kept = [entry for entry, after in zip(entries, nexts, strict=True) if not _is_plumbing(entry, after)]
-    if not kept or (kept == entries and not any(_is_continuation(entry) for entry in kept)):
+    all_entries = entries(traceback)
+    nexts = [*all_entries[1:], None]
+    kept = [entry for entry, after in zip(all_entries, nexts, strict=True) if not _is_plumbing(entry, after)]
+    if not kept or (kept == all_entries and not any(_is_continuation(entry) for entry in kept)):
         return traceback
-    return _chain(kept, _lines_in_graphs(entries, kept))
+    return _chain(kept, _lines_in_graphs(all_entries, kept))
 
 
 def _is_continuation(entry: TracebackType) -> bool:
@@ -78,11 +77,11 @@ def _is_continuation(entry: TracebackType) -> bool:
     return name == SHOWN_NAME or _RESUME.fullmatch(name) is not None
 
 
-def _lines_in_graphs(entries: list[TracebackType], kept: list[TracebackType]) -> dict[int, int]:
+def _lines_in_graphs(all_entries: list[TracebackType], kept: list[TracebackType]) -> dict[int, int]:
     """Return by position in `kept` the line that a function was on, where it failed inside a graph."""
     lines: dict[int, int] = {}
     position = -1
-    for entry in entries:
+    for entry in all_entries:
         if position + 1 < len(kept) and entry is kept[position + 1]:
             position += 1
         elif position >= 0 and _file(entry).startswith(_GRAPH):
@@ -100,14 +99,6 @@ def _traced_line(graph: TracebackType, code: CodeType) -> int | None:
 
 def _file(entry: TracebackType) -> str:
     return entry.tb_frame.f_code.co_filename
-
-
-def _entries(traceback: TracebackType | None) -> list[TracebackType]:
-    entries = []
-    while traceback is not None:
-        entries.append(traceback)
-        traceback = traceback.tb_next
-    return entries
 
 
 def _is_plumbing(entry: TracebackType, after: TracebackType | None) -> bool:
@@ -129,14 +120,14 @@ def _calls_a_wrapper(local_names: Any) -> bool:
     return "_orig_mod" in getattr(local_names.get("self"), "_modules", ())
 
 
-def _chain(entries: list[TracebackType], lines: Mapping[int, int]) -> TracebackType | None:
+def _chain(kept: list[TracebackType], lines: Mapping[int, int]) -> TracebackType | None:
     result: TracebackType | None = None
     line: int | None = None
-    for position in range(len(entries) - 1, -1, -1):
-        entry = entries[position]
+    for position in range(len(kept) - 1, -1, -1):
+        entry = kept[position]
         at = lines.get(position, entry.tb_lineno) if line is None else line
         line = None
-        if position and _resumes(entry, entries[position - 1]):
+        if position and _resumes(entry, kept[position - 1]):
             # The rest of the function ran in a frame of its own: show its line in the frame of the function.
             line = at
             continue
@@ -147,7 +138,7 @@ def _chain(entries: list[TracebackType], lines: Mapping[int, int]) -> TracebackT
 def _resumes(entry: TracebackType, parent: TracebackType) -> bool:
     code, above = entry.tb_frame.f_code, parent.tb_frame.f_code
     if code.co_name == SHOWN_NAME:
-        return (above.co_name, above.co_filename) == ("<module>", code.co_filename)
+        return is_cells_own(above.co_name) and above.co_filename == code.co_filename
     match = _RESUME.fullmatch(code.co_name)
     names = {above.co_name, (_RESUME.fullmatch(above.co_name) or ["", ""])[1]}
     return match is not None and match[1] in names
