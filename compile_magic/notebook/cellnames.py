@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
+from collections.abc import Sequence
 from typing import Any
 
+from compile_magic.notebook.plan import BEGIN
 from compile_magic.run.sources import cell_by_name
 
 
@@ -27,14 +30,23 @@ class CellNames:
         return int(digits) if digits else self._number_by_text(file)
 
     def _number_by_text(self, file: str) -> int | None:
-        # IPython 7 doesn't keep which cell a file name belongs to, but ipykernel's names depend on the text alone.
-        history = self._shell.history_manager.input_hist_raw
-        name_of = getattr(self._shell.compile, "get_code_name", None)
-        if name_of is None or "ipykernel" not in file:
-            return None
-        return next((n for n in range(len(history) - 1, 0, -1) if name_of(history[n], history[n], n) == file), None)
+        # IPython 7 doesn't keep which cell a file name belongs to. What a name is made of depends on the front end.
+        history = self._shell.history_manager.input_hist_parsed
+        lines = _without_empty_end(linecache.getlines(file))
+        return next((n for n in range(len(history) - 1, 0, -1) if lines and _same_cell(lines, history[n])), None)
 
     def _cut_lines(self, number: int) -> int:
         history = self._shell.history_manager.input_hist_raw
         raw = history[number] if number < len(history) else ""
         return next((n for n, text in enumerate(raw.splitlines()) if text.strip()), 0)
+
+
+def _without_empty_end(lines: Sequence[str]) -> list[str]:
+    # The history has a cell without the empty lines at its end.
+    return "".join(lines).rstrip("\n").splitlines()
+
+
+def _same_cell(lines: Sequence[str], ran: str) -> bool:
+    # The line of the magic has been replaced for tracebacks.
+    theirs = _without_empty_end([ran])
+    return len(lines) == len(theirs) and all(a == b or BEGIN in b for a, b in zip(lines, theirs, strict=True))
