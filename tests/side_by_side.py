@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from notebook import Notebook
-from stack_data import Source
 
 from compile_magic.model import ExplainReport
 
@@ -63,8 +62,7 @@ def both(*cells: str, setup: str = "", line: str = "-q", then: str = "") -> tupl
 
 def _played(cells: tuple[str, ...], setup: str, line: str, then: str, *, explained: bool) -> tuple[Left, Any]:
     torch.compiler.reset()
-    # It takes equal code at the same address for the same code, and so the code of a notebook that is gone for ours.
-    Source._class_local("__executing_cache", {}).clear()
+    _forget_other_notebooks()
     torch.manual_seed(0)
     random.seed(0)
     with warnings.catch_warnings():
@@ -80,6 +78,14 @@ def _played(cells: tuple[str, ...], setup: str, line: str, then: str, *, explain
         finally:
             book.close()
             torch.compiler.reset()
+
+
+def _forget_other_notebooks() -> None:
+    """IPython's tracebacks take equal code at the same address for the same code: that of a notebook that is gone."""
+    # IPython 7 has no stack_data, and reads the lines anew each time.
+    stack_data = sys.modules.get("stack_data")
+    if stack_data is not None:
+        stack_data.Source._class_local("__executing_cache", {}).clear()
 
 
 def _shown(book: Notebook, source: str) -> tuple[Any, ...]:

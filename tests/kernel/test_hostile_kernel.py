@@ -176,6 +176,8 @@ def test_queued_cells_stop_after_an_error(explained: Kernel) -> None:
     while {first, second} - set(replies):
         reply = client.get_shell_msg(timeout=60)
         replies[reply["parent_header"]["msg_id"]] = reply["content"]["status"]
+    # It may go on aborting what it is asked to run, until it has looked at its queue once more.
+    client.kernel_info(reply=True, timeout=60)
 
     assert (replies[first], replies[second]) == ("error", "aborted")
     assert explained.get("'never' in globals()") is False
