@@ -9,6 +9,18 @@ from collections.abc import Iterator
 import pytest
 from notebook import Notebook
 
+# What tests run cells with: the fixtures, and the modules whose functions and classes they use.
+_FIXTURES = {"notebook", "kernel", "plain_kernel"}
+_HELPERS = {"notebook", "side_by_side", "kernel", "nbclient.client"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Mark the tests that run cells: they are those that an older IPython can fail."""
+    for item in items:
+        used = {getattr(value, "__module__", None) for value in vars(item.module).values()}
+        if _FIXTURES & set(item.fixturenames) or _HELPERS & used:
+            item.add_marker("ipython")
+
 
 @pytest.fixture(autouse=True)
 def _nothing_left_behind() -> Iterator[None]:
