@@ -19,9 +19,9 @@ from IPython.core.error import UsageError
 from compile_magic.notebook import plan as plans
 from compile_magic.notebook.body import cell_frame
 from compile_magic.notebook.body import ends_with_semicolon
+from compile_magic.notebook.body import parsed
 from compile_magic.notebook.body import run_statements
 from compile_magic.notebook.cellfunction import CannotWrapError
-from compile_magic.notebook.cellfunction import needs_event_loop
 from compile_magic.notebook.cellnames import CellNames
 from compile_magic.notebook.firstline import BENCH
 from compile_magic.notebook.firstline import EXPLAIN
@@ -125,7 +125,9 @@ class CellRunner:
         """Note that a cell has ended. Cells of `%run notebook.ipynb` have no other event to end their session with."""
         if self._running:
             self._running.pop()
-        if self._session is not None and self._depth is not None and len(self._running) < self._depth:
+        if self._session is None:
+            self._tracebacks.stop()
+        elif self._depth is not None and len(self._running) < self._depth:
             self._end(None)
 
     def _abandon(self) -> None:
@@ -174,11 +176,16 @@ class CellRunner:
             UsageError: an option or a target is wrong, or a session is running.
         """
         __tracebackhide__ = True
+        frame = cell_frame(self._shell.user_ns)
+        file = frame.f_code.co_filename if frame is not None else "<cell>"
+        # A traceback that quotes the first line shall show what the user wrote there.
+        quote_instead(file, plans.BEGIN, f"# %%{magic} {line}".rstrip())
         if magic == BENCH:
-            frame = cell_frame(self._shell.user_ns)
-            self._measure(line, self._body or [], frame.f_code.co_filename if frame is not None else "<cell>")
-            self._comment_out_magic_line(line, magic)
-            return
+            self._measure(line, self._body or [], file)
+        else:
+            self._explain(line)
+
+    def _explain(self, line: str) -> None:
         problem, self._problem = self._problem, None
         options = self._read_options(line)
         if problem is not None:
@@ -187,22 +194,16 @@ class CellRunner:
         self._owner = self._running[-1] if self._running else None
         self._depth = len(self._running) if self._owner is None else None
         self._tracebacks.start()
-        self._comment_out_magic_line(line, magic)
 
     def _measure(self, line: str, body: list[ast.stmt], file: str) -> None:
         __tracebackhide__ = True
         if self._session is not None:
             raise UsageError(f"{EXPLAIN} is running in this cell already: one for a cell is enough")
+        self._tracebacks.start()
         try:
             self._bench.measure(line, body, file)
         except ValueError as error:
             raise UsageError(str(error)) from None
-
-    def _comment_out_magic_line(self, line: str, magic: str) -> None:
-        # A traceback that quotes the first line shall show what the user wrote there.
-        frame = cell_frame(self._shell.user_ns)
-        file = frame.f_code.co_filename if frame is not None else ""
-        quote_instead(file, plans.BEGIN, f"# %%{magic} {line}".rstrip())
 
     def _start(self, options: CellOptions, found: plans.Plan) -> None:
         from compile_magic.notebook.session import Session
@@ -267,24 +268,10 @@ class CellRunner:
         return None if ends_with_semicolon(body) else value
 
     def _parse(self, magic: str, line: str, body: str, *, single: bool) -> tuple[str, ast.Module]:
-        head = f"%%{magic} {line}".rstrip()
-        frame = cell_frame(self._shell.user_ns)
-        source = self._shell.transform_cell(body)
-        if single and frame is not None:
-            name, padding = frame.f_code.co_filename, frame.f_lineno - 1
-        else:
-            number = len(self._shell.history_manager.input_hist_parsed) - 1
-            name, padding = self._shell.compile.cache(f"# {head}\n{source}", number, raw_code=f"{head}\n{body}"), 1
         try:
-            tree = self._shell.compile.ast_parse("\n" * padding + source, filename=name)
-        except SyntaxError as error:
-            if single:
-                raise UsageError(f"can't read the statement {body!r}: {error.msg}") from None
-            raise error.with_traceback(None) from None
-        if needs_event_loop(tree):
-            raise UsageError(f"top-level await works where %%{magic} is the first line of a typed cell")
-        parsed: ast.Module = self._shell.transform_ast(tree)
-        return name, parsed
+            return parsed(self._shell, f"%%{magic} {line}".rstrip(), body, single=single)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
 
     def _execute(self, tree: ast.Module, name: str, *, silent: bool) -> Any:
         __tracebackhide__ = True

@@ -9,6 +9,7 @@ import tokenize
 from types import FrameType
 from typing import Any
 
+from compile_magic.notebook.cellfunction import needs_event_loop
 from compile_magic.read.cellcode import is_cells_own
 
 
@@ -26,6 +27,38 @@ def cell_frame(namespace: dict[str, Any]) -> FrameType | None:
     """Return the frame of the cell that is running, None if none is."""
     frames = caller_frames()
     return next((f for f in frames if f.f_globals is namespace and is_cells_own(f.f_code.co_name)), None)
+
+
+def parsed(shell: Any, head: str, body: str, *, single: bool) -> tuple[str, ast.Module]:
+    """Return the file name and the tree of a body that was given to a magic, as the shell's transformers leave it.
+
+    Args:
+        shell: the IPython shell.
+        head: the line of the magic as the user wrote it.
+        body: what follows; with `single`, a statement in the line of the cell that is running.
+        single: see there.
+
+    Raises:
+        ValueError: the statement can't be read, or the body needs an event loop.
+        SyntaxError: the body can't be read.
+    """
+    frame = cell_frame(shell.user_ns)
+    source = shell.transform_cell(body)
+    if single and frame is not None:
+        name, padding = frame.f_code.co_filename, frame.f_lineno - 1
+    else:
+        number = len(shell.history_manager.input_hist_parsed) - 1
+        name, padding = shell.compile.cache(f"# {head}\n{source}", number, raw_code=f"{head}\n{body}"), 1
+    try:
+        tree = shell.compile.ast_parse("\n" * padding + source, filename=name)
+    except SyntaxError as error:
+        if single:
+            raise ValueError(f"can't read the statement {body!r}: {error.msg}") from None
+        raise error.with_traceback(None) from None
+    if needs_event_loop(tree):
+        raise ValueError(f"top-level await works where {head.split(maxsplit=1)[0]} is the first line of a typed cell")
+    transformed: ast.Module = shell.transform_ast(tree)
+    return name, transformed
 
 
 def run_statements(tree: ast.Module, name: str, shell: Any) -> Any:
