@@ -29,7 +29,8 @@ class Variant:
     `max_abs_error` and `max_rel_error` are the largest differences from eager over all results, `error_vs_fp64` this
     variant's largest relative difference from the float64 run; `matches_eager` is None if it was not compared, and
     `differs` says what is different and which side is off. `thrown_out` counts the blocks in which something was
-    compiled or recorded. `skipped` is why cudagraphs were not used; `error` why the variant has no times.
+    compiled or recorded. `percent_of_floor` is 100 times the roofline's floor divided by this variant's time: 100 is as
+    fast as can be. `skipped` is why cudagraphs were not used; `error` why the variant has no times.
     """
 
     name: str
@@ -113,7 +114,8 @@ class BenchReport(Report):
 
     `mode` is how the cell was run ("calls", "named", "cell" or "function"), `statistic` names the figures that the
     table shows, `eager_spread` is how far two eager timings of the same thing were apart (a ratio: 0.01 is 1 %), below
-    which a difference is called none. `job_runs` is what `--calls` gave, None if it was not. `duration_s` is how long
+    which a difference is called none. `compiled_share` is the part of an eager run that is spent in what is compiled and
+    in backward passes, None where a run is too short to tell. `job_runs` is what `--calls` gave, None if it was not. `duration_s` is how long
     the bench took.
     """
 

@@ -30,6 +30,7 @@ from compile_magic.measure.stage import Stage
 from compile_magic.measure.stage import Surroundings
 from compile_magic.measure.state.unrepeatable import UnrepeatableError
 from compile_magic.measure.steady import steady_state
+from compile_magic.measure.uninterrupted import uninterrupted
 from compile_magic.measure.work import Work
 
 STEPS: list[Callable[[Stage], None]] = [
@@ -66,7 +67,9 @@ def measure(work: Work, settings: Settings, around: Surroundings, *, mode: str) 
     except KeyboardInterrupt:
         stage.findings.interrupted = True
     finally:
-        _put_back(stage)
+        with uninterrupted() as presses:
+            _put_back(stage)
+        stage.findings.interrupted = stage.findings.interrupted or presses.count > 0
     return _report(stage, mode, time.perf_counter() - start)
 
 
@@ -82,6 +85,9 @@ def _put_back(stage: Stage) -> None:
 def _report(stage: Stage, mode: str, duration_s: float) -> BenchReport:
     found, settings = stage.findings, stage.settings
     facts = {name: facts for name, facts in stage.facts.items() if not facts.hidden}
+    if found.interrupted:
+        for one in facts.values():
+            one.error = one.error or ("" if one.walls else "not timed yet when the bench was interrupted")
     made = (variant(one, stage.eager) for one in facts.values())
     return BenchReport(
         variants=tuple(replace(one, percent_of_floor=found.percent(one)) for one in made) if found.begun else (),

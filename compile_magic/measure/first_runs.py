@@ -17,21 +17,32 @@ from compile_magic.measure.results.compare import compare
 from compile_magic.measure.results.compare import deterministic
 from compile_magic.measure.results.compare import spread
 from compile_magic.measure.results.results import kept
+from compile_magic.measure.stage import CannotBenchError
 from compile_magic.measure.stage import Stage
 
 _OWN_DRAWS = (
     "{} draws other random numbers than eager: Inductor has a generator of its own. With "
     "torch._inductor.config.fallback_random = True it draws eager's, and gives the same results"
 )
+_ONCE = (
+    "a second or third run of the cell raises: {}. A bench runs it many times in a row: let it make itself what it "
+    "deletes, uses up or registers"
+)
 
 
 def first_runs(stage: Stage) -> None:
-    """Run each lane three times, one after the other and without putting back in between, as a user would."""
+    """Run each lane three times, one after the other and without putting back in between, as a user would.
+
+    Raises:
+        CannotBenchError: eager raises in one of them.
+    """
     for lane in list(stage.lanes.values()):
         facts = stage.facts[lane.name]
         if facts.how == "compiled":
             stage.tell(f"the first run of {lane.name}, which compiles")
         _run(stage, lane, facts)
+        if facts is stage.eager and facts.error:
+            raise CannotBenchError(_ONCE.format(facts.error))
         stage.findings.note_first_runs(lane, facts)
         if _draws_otherwise(stage, facts):
             _compare_draws(stage, facts)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from compile_magic.measure.ended import EndedError
+
 # Characters of a message that are looked at, and of one that no rule knows that are shown.
 _LOOKED_AT = 20_000
 _SHOWN = 300
@@ -81,6 +83,8 @@ def _told(error: BaseException) -> str:
     """Return type and message of an error and of what caused it."""
     told: list[str] = []
     current: BaseException | None = error
+    if isinstance(current, EndedError):
+        return str(current)
     while current is not None and len(told) < 5:  # noqa: PLR2004 - a chain may be circular
         told.append(f"{type(current).__name__}: {current}")
         current = current.__cause__ or getattr(current, "inner_exception", None)

@@ -6,7 +6,9 @@ import functools
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from contextlib import contextmanager
 from typing import Any
+from typing import ClassVar
 from typing import Protocol
 
 import torch
@@ -19,6 +21,30 @@ class UnrepeatableError(BaseException):  # an `except Exception` of the user's m
 
     The message is a line that says what, and what to do.
     """
+
+    # Those since the last look, as a bare `except` of the user's takes one away.
+    since: ClassVar[list[UnrepeatableError]] = []
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.since.append(self)
+
+
+@contextmanager
+def refusals_stand() -> Iterator[None]:
+    """Raise at the end what was refused inside, also where the user's code has gone on or raised something else.
+
+    Raises:
+        UnrepeatableError: the first of them.
+    """
+    UnrepeatableError.since.clear()
+    try:
+        yield
+    finally:
+        refused = [*UnrepeatableError.since]
+        UnrepeatableError.since.clear()
+        if refused:
+            raise refused[0]
 
 
 class Watcher(Protocol):
