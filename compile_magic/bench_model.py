@@ -114,9 +114,9 @@ class BenchReport(Report):
 
     `mode` is how the cell was run ("calls", "named", "cell" or "function"), `statistic` names the figures that the
     table shows, `eager_spread` is how far two eager timings of the same thing were apart (a ratio: 0.01 is 1 %), below
-    which a difference is called none. `compiled_share` is the part of an eager run that is spent in what is compiled and
-    in backward passes, None where a run is too short to tell. `job_runs` is what `--calls` gave, None if it was not. `duration_s` is how long
-    the bench took.
+    which a difference is called none. `compiled_share` is the part of an eager run that is spent in what is compiled
+    and in backward passes, None where a run is too short to tell. `job_runs` is what `--calls` gave, None if it was
+    not. `duration_s` is how long the bench took.
     """
 
     variants: tuple[Variant, ...] = ()
