@@ -6,6 +6,7 @@ before you commit it: figures of a bench are only representative on a quiet mach
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -97,9 +98,9 @@ def sections(bench: str) -> list[str]:
     return [section for section in SECTIONS if any(line.startswith(section) for line in lines)]
 
 
-def could_be_timed(why: str) -> bool:
-    """Tell whether that reason is one that a machine with a C++ compiler hasn't."""
-    return not (NO_COMPILER in why and not any(map(shutil.which, ("g++", "clang++", "c++"))))
+def should_have_run(why: str) -> bool:
+    """Tell whether a variant that has no times for that reason should have some: not where there is no C++ compiler."""
+    return NO_COMPILER not in why or any(map(shutil.which, os.environ.get("CXX", "g++ clang++ c++").split()))
 
 
 def _take_out_the_machine(output: Any) -> None:

@@ -46,7 +46,7 @@ def _assert_same_bench(now: str, then: str) -> None:
 
     assert list(found) == list(expected)
     unexpected = [why for name, why in found.items() if why and not expected[name]]
-    assert [why for why in unexpected if demos.could_be_timed(why)] == []
+    assert [why for why in unexpected if demos.should_have_run(why)] == []
     if not unexpected:
         assert demos.sections(now) == demos.sections(then)
 
