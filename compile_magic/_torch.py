@@ -366,6 +366,33 @@ class ProcessState:
         warned.intersection_update(tallies[2])
 
 
+@contextlib.contextmanager
+def inline_frames_of(codes: list[CodeType]) -> Iterator[None]:
+    """Give the frames that torch puts around its own modules and functions a code object that is in `codes`.
+
+    torch.compile wraps what is torch's own, such as an nn.Sequential, in one function whose code all of them share, and
+    with it their cache entries and their recompile limit. With a copy of that code, those of the user stay apart.
+    """
+    module = _module("torch._dynamo.external_utils")
+    original = getattr(module, "wrap_inline", None)
+    if original is None:
+        yield
+        return
+
+    def wrap_inline(fn: Any) -> Any:
+        inner = original(fn)
+        if not codes:
+            codes.append(inner.__code__.replace())
+        inner.__code__ = codes[0]
+        return inner
+
+    module.wrap_inline = wrap_inline
+    try:
+        yield
+    finally:
+        module.wrap_inline = original
+
+
 def suppresses_errors() -> bool:
     """Return whether Dynamo runs a frame in eager when compiling it fails."""
     return bool(find("torch._dynamo.config", "suppress_errors", default=False))
@@ -663,6 +690,33 @@ def cupti_can_leave() -> bool:
     """
     version = str(torch.version.cuda or "0.0").split(".")
     return tuple(int(part) for part in version[:2] if part.isdecimal()) >= (12, 6)
+
+
+def know_builtins() -> None:
+    """Have Dynamo note which functions are Python's own, before one of them is exchanged for a while."""
+    preload()
+    find("torch._dynamo.trace_rules", "is_builtin_callable", lambda _: None)(open)
+
+
+def registries() -> list[tuple[str, dict[Any, Any]]]:
+    """Return, with their names, the tables of torch's in which a class can be entered only once."""
+    names = ("SUPPORTED_NODES", "SUPPORTED_SERIALIZED_TYPES", "SERIALIZED_TYPE_TO_PYTHON_TYPE", "CONSTANT_NODES")
+    found = [(f"torch.utils._pytree.{name}", find("torch.utils._pytree", name)) for name in names]
+    return [(name, table) for name, table in found if isinstance(table, dict)]
+
+
+def function_modes() -> list[Any]:
+    """Return the modes that are open now and see each function of torch, the outermost first."""
+    count = find("torch._C", "_len_torch_function_stack", lambda: 0)()
+    return [torch._C._get_function_stack_at(position) for position in range(count)]
+
+
+def set_function_modes(modes: list[Any]) -> None:
+    """Close the modes that are open now, and open these."""
+    for _ in function_modes():
+        torch._C._pop_torch_function_stack()
+    for mode in modes:
+        torch._C._push_on_torch_function_stack(mode)
 
 
 # --- bench: what a run moves and computes ----------------------------------------------------------------------------

@@ -65,6 +65,10 @@ def is_user_class(kind: Any) -> bool:
     )
 
 
+# What of a library's module may be exchanged by the user and is nothing that the library sets itself when it is used.
+_EXCHANGED = (FunctionType, ModuleType)
+
+
 class UsedNames:
     """Which names of namespaces and modules the code that was found so far uses.
 
@@ -77,11 +81,16 @@ class UsedNames:
         self._namespace = namespace
         self._attributes = set(used)
         self._modules: list[tuple[str, ModuleType]] = []
+        self._libraries: list[tuple[str, ModuleType]] = []
         self._seen: dict[int, tuple[str, dict[str, Any], set[str]]] = {}
 
     def add_module(self, path: str, module: ModuleType) -> None:
         """Take note of a module of the user's."""
         self._modules.append((path, module))
+
+    def add_library(self, path: str, module: ModuleType) -> None:
+        """Take note of a library's module: a cell may put functions of its own in the place of the library's."""
+        self._libraries.append((path, module))
 
     def in_function(self, function: FunctionType) -> list[tuple[str, Any]]:
         """Return path and value of the globals that a function uses and that were not given before."""
@@ -89,8 +98,14 @@ class UsedNames:
         return self._look(function.__module__ or "", function.__globals__, global_names(function.__code__))
 
     def in_modules(self) -> list[tuple[str, Any]]:
-        """Return path and value of what is used of the user's modules and was not given before."""
-        return [item for path, module in self._modules for item in self._look(path, module.__dict__, self._of(module))]
+        """Return path and value of what is used of the user's modules and was not given before, and used modules."""
+        mine = [item for path, module in self._modules for item in self._look(path, vars(module), self._of(module))]
+        theirs = [item for path, module in self._libraries for item in self._look(path, vars(module), self._in(module))]
+        return [*mine, *(item for item in theirs if isinstance(item[1], ModuleType))]
+
+    def _in(self, module: ModuleType) -> frozenset[str]:
+        own = vars(module)
+        return frozenset(name for name in self._attributes & set(own) if isinstance(own[name], _EXCHANGED))
 
     def _of(self, module: ModuleType) -> frozenset[str]:
         named = self._attributes & set(vars(module))

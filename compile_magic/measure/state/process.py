@@ -9,18 +9,22 @@ from __future__ import annotations
 import gc
 import os
 import random
+import signal
 import sys
 import warnings
 from collections.abc import Callable
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import eq
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
+from compile_magic import _torch
 from compile_magic.measure.state.kept import StateKept
+from compile_magic.measure.state.names import is_user_module
 from compile_magic.measure.state.randomness import numpy
 from compile_magic.measure.state.randomness import same_numpy
 
@@ -210,6 +214,31 @@ def _flag(holder: Any, name: str, words: str) -> Aspect:
     return Aspect(words, lambda: getattr(holder, name), lambda then: setattr(holder, name, then))
 
 
+def _users_modules() -> dict[str, Any]:
+    # Those of a compiler are files of its cache.
+    named = ((name, module) for name, module in list(sys.modules.items()) if not name.startswith(("torch.", "triton.")))
+    return {name: one for name, one in named if isinstance(one, ModuleType) and is_user_module(one)}
+
+
+def _set_users_modules(then: Mapping[str, Any]) -> None:
+    for name in _users_modules().keys() - then.keys():
+        module = sys.modules.pop(name)
+        parent, _, last = name.rpartition(".")
+        if vars(sys.modules.get(parent, sys)).get(last) is module:
+            delattr(sys.modules[parent], last)
+    sys.modules.update(then)
+
+
+def _signals() -> dict[int, Any]:
+    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+
+def _set_signals(then: Mapping[int, Any]) -> None:
+    for number, handler in then.items():
+        if handler is not None and signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
 def _set_collecting(then: bool) -> None:  # noqa: FBT001 - it is the value that was read
     (gc.enable if then else gc.disable)()
 
@@ -232,5 +261,9 @@ SETTINGS: tuple[Aspect, ...] = (
     Aspect("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
     Aspect("garbage collection", gc.isenabled, _set_collecting),
     Aspect("warning filters", lambda: list(warnings.filters), _set_filters),
+    _flag(sys, "excepthook", "sys.excepthook"),
+    Aspect("signal handlers", _signals, _set_signals),
+    Aspect("modules of yours that are imported", _users_modules, _set_users_modules),
+    Aspect("modes of torch that are open", _torch.function_modes, _torch.set_function_modes),
     Aspect("warnings already given", _warned, _set_warned, _same_warned),
 )

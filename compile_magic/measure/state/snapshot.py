@@ -16,10 +16,13 @@ import torch
 from compile_magic import _torch
 from compile_magic.measure.state import process
 from compile_magic.measure.state.arrays import ArrayKept
+from compile_magic.measure.state.containers import DictKept
 from compile_magic.measure.state.containers import NamesKept
 from compile_magic.measure.state.contents import Contents
 from compile_magic.measure.state.graphs import guarded_graphs
 from compile_magic.measure.state.kept import Kept
+from compile_magic.measure.state.loggers import LoggersKept
+from compile_magic.measure.state.loggers import users_handlers
 from compile_magic.measure.state.tensors import SparseKept
 from compile_magic.measure.state.tensors import TensorKept
 from compile_magic.measure.state.tensors import has_storage
@@ -44,12 +47,21 @@ class Snapshot:
 
     def __init__(self, namespace: dict[str, Any], used: Iterable[str], extra: Mapping[str, Any] | None = None) -> None:
         with _torch.without_modes():
-            reach = walk(namespace, {*used, "__warningregistry__"}, extra)
+            reach = walk(namespace, {*used, "__warningregistry__"}, {**(extra or {}), **users_handlers()})
             self._names = NamesKept("", namespace, _own_names)
             self._tensors = [TensorKept(path, tensor) for path, tensor in reach.tensors.values()]
             sparse = [SparseKept(t.path, t.tensor) for t in self._tensors if _torch.sparse_parts(t.tensor)]
             arrays = [ArrayKept(path, array) for path, array in reach.arrays]
-            self._kept: list[Kept] = [self._names, *reach.kept, *arrays, *self._tensors, *sparse]
+            tables = [DictKept(name, table) for name, table in _torch.registries()]
+            self._kept: list[Kept] = [
+                self._names,
+                *reach.kept,
+                *arrays,
+                *self._tensors,
+                *sparse,
+                LoggersKept(),
+                *tables,
+            ]
             stored = [(t.path, t.tensor) for t in self._tensors if has_storage(t.tensor)]
             self._versions = [_torch.version_of(t.tensor) for t in self._tensors]
             self._contents = Contents([*stored, *((kept.path, part) for kept in sparse for part in kept.parts)])
@@ -165,7 +177,9 @@ class Snapshot:
         with _torch.without_modes():
             self._contents.look()
             self._known.update(
-                (id(kept), kept) for kept in self._kept if id(kept) not in self._known and kept.changed()
+                (id(kept), kept)
+                for kept in (*self._kept, *self._settings)
+                if id(kept) not in self._known and kept.changed()
             )
         self._drawn = self._drawn or any(kept.changed() for kept in self._draws)
 

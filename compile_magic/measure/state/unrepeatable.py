@@ -20,7 +20,7 @@ import torch
 
 from compile_magic.measure.state.effects import guarded
 from compile_magic.measure.state.effects import originals
-from compile_magic.measure.state.walk import Reach
+from compile_magic.measure.state.reach import Reach
 from compile_magic.measure.state.walk import walk
 from compile_magic.measure.state.writes import UnrepeatableError
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import functools
+import logging
 import random
 import types
 from collections import deque
@@ -15,8 +16,6 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -34,6 +33,8 @@ from compile_magic.measure.state.kept import label_of
 from compile_magic.measure.state.kinds import ATOMS
 from compile_magic.measure.state.kinds import CLOSED_TYPES
 from compile_magic.measure.state.kinds import is_machinery
+from compile_magic.measure.state.memos import MEMO
+from compile_magic.measure.state.memos import MemoKept
 from compile_magic.measure.state.names import UsedNames
 from compile_magic.measure.state.names import is_user_class
 from compile_magic.measure.state.names import is_user_module
@@ -44,27 +45,12 @@ from compile_magic.measure.state.objects import SlotsKept
 from compile_magic.measure.state.objects import attributes_of
 from compile_magic.measure.state.objects import cell_contents
 from compile_magic.measure.state.objects import slots_of
+from compile_magic.measure.state.reach import Found
+from compile_magic.measure.state.reach import Reach
 from compile_magic.run.files import is_user_file
 
 # Objects, not counting numbers and texts. More than this is a data set rather than state.
 MOST_OBJECTS = 200_000
-
-Found = tuple[str, Any]
-
-
-@dataclass
-class Reach:
-    """What was found.
-
-    `kept` remembers each container, `tensors` has each tensor by its `id` with a path like "model.0.weight", `arrays`
-    the numpy arrays, `opaque` what was reached and not looked into. `complete` is False if there was too much.
-    """
-
-    kept: list[Kept] = field(default_factory=list)
-    tensors: dict[int, tuple[str, torch.Tensor]] = field(default_factory=dict)
-    arrays: list[Found] = field(default_factory=list)
-    opaque: list[Found] = field(default_factory=list)
-    complete: bool = True
 
 
 def walk(namespace: dict[str, Any], used: Iterable[str], extra: Mapping[str, Any] | None = None) -> Reach:
@@ -130,6 +116,10 @@ class _Walker:
         if state is not None:
             self._reach.kept.append(state)
 
+    def handler(self, path: str, value: logging.Handler) -> None:
+        self.close(path, value)
+        self._visit_attributes(path, value)
+
     # --- torch -------------------------------------------------------------------------------------------------------
 
     def tensor(self, path: str, value: torch.Tensor) -> None:
@@ -180,6 +170,7 @@ class _Walker:
             self._names.add_module(path, value)
         else:
             self.close(path, value)
+            self._names.add_library(path, value)
 
     def pyclass(self, path: str, value: type) -> None:
         if not is_user_class(value):
@@ -244,6 +235,8 @@ class _Walker:
         return known[0] if known else label(key)
 
     def _visit_instance(self, path: str, value: Any) -> None:
+        if type(value) is MEMO:
+            self.keep(MemoKept(path, value))
         if randomness.is_array(value):
             self._reach.arrays.append((path, value))
         elif isinstance(value, torch.nn.Module) or not is_machinery(value):
@@ -267,6 +260,12 @@ class _Walker:
         return own is not None or bool(slots)
 
 
+def forget_classes() -> None:
+    """Let go of the classes that were looked at: a notebook's are defined anew all the time."""
+    for known in (is_user_class, slots_of, _visit_of):
+        known.cache_clear()
+
+
 def _items(path: str, value: Iterable[Any]) -> Iterator[Found]:
     return ((f"{path}[{n}]", item) for n, item in enumerate(value) if type(item) not in ATOMS)
 
@@ -283,6 +282,7 @@ _VISITS: tuple[tuple[Any, _Visit], ...] = (
     (partial, _Walker.application),
     ((types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType), _Walker.inside),
     ((staticmethod, classmethod, property), _Walker.inside),
+    (logging.Handler, _Walker.handler),
     (CLOSED_TYPES, _Walker.close),
     (random.Random, _Walker.close),
     (dict, _Walker.mapping),
