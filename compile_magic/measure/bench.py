@@ -10,6 +10,8 @@ import gc
 import platform
 import time
 from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -29,6 +31,7 @@ from compile_magic.measure.stage import CannotBenchError
 from compile_magic.measure.stage import Stage
 from compile_magic.measure.stage import Surroundings
 from compile_magic.measure.state.unrepeatable import UnrepeatableError
+from compile_magic.measure.state.walk import forget_classes
 from compile_magic.measure.steady import steady_state
 from compile_magic.measure.uninterrupted import uninterrupted
 from compile_magic.measure.work import Work
@@ -58,7 +61,21 @@ def measure(work: Work, settings: Settings, around: Surroundings, *, mode: str) 
         mode: how the work is run, as in the report.
     """
     start = time.perf_counter()
-    stage = Stage(work, settings, around)
+    with _own_dispatch():
+        stage = _measured(Stage(work, settings, around))
+    return _report(stage, mode, time.perf_counter() - start)
+
+
+@contextmanager
+def _own_dispatch() -> Iterator[None]:
+    """Put back at the end how torch dispatches its ops, which an inference mode that is left late would have wrong."""
+    grad = torch.is_grad_enabled()
+    with torch.inference_mode(mode=torch.is_inference_mode_enabled()):
+        torch.set_grad_enabled(grad)
+        yield
+
+
+def _measured(stage: Stage) -> Stage:
     try:
         for step in STEPS:
             step(stage)
@@ -70,7 +87,7 @@ def measure(work: Work, settings: Settings, around: Surroundings, *, mode: str) 
         with uninterrupted() as presses:
             _put_back(stage)
         stage.findings.interrupted = stage.findings.interrupted or presses.count > 0
-    return _report(stage, mode, time.perf_counter() - start)
+    return stage
 
 
 def _put_back(stage: Stage) -> None:
@@ -79,6 +96,7 @@ def _put_back(stage: Stage) -> None:
         lane.end_block()
         stage.facts[name].report = lane.finish()
     stage.findings.left_over = stage.snapshot.restore_all()
+    forget_classes()
     gc.collect()
 
 

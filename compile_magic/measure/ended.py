@@ -17,9 +17,7 @@ def as_error(error: BaseException) -> BaseException:
         return error
     if isinstance(error, KeyboardInterrupt) and not _is_raised_by_code(error):
         return error
-    ended = EndedError(f"{type(error).__name__}: {error}")
-    ended.__cause__ = error
-    return ended
+    return EndedError(f"{type(error).__name__}: {error}")
 
 
 def _is_raised_by_code(error: KeyboardInterrupt) -> bool:

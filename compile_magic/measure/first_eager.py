@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from compile_magic.measure.facts import Facts
 from compile_magic.measure.floor.traffic import Traffic
 from compile_magic.measure.lanes import CompiledLane
@@ -19,6 +21,11 @@ from compile_magic.measure.state.writes import tensors_in
 from compile_magic.measure.timing.clock import DeviceClock
 from compile_magic.measure.variants import Spec
 from compile_magic.measure.variants import specs
+
+_LEFT_OPEN = (
+    "the cell leaves inference mode switched, and what is entered and left at other places can't be put back: write "
+    "`with torch.inference_mode():` around what it is for"
+)
 
 
 def run_eager(stage: Stage) -> None:
@@ -48,12 +55,14 @@ def run_eager(stage: Stage) -> None:
 
 
 def _watched_run(stage: Stage, lane: Lane) -> Traffic:
-    traffic = Traffic()
+    traffic, inferred = Traffic(), torch.is_inference_mode_enabled()
     with guarded(), stage.snapshot.watching(), traffic:
         try:
             lane.run(1)
         except Exception as error:  # noqa: BLE001 - the plain run raises it again, where it belongs
             raise CannotBenchError(f"the cell raises in eager: {reason(error)}") from None
+        if torch.is_inference_mode_enabled() is not inferred:
+            raise CannotBenchError(_LEFT_OPEN)
     return traffic
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from compile_magic import _torch
 from compile_magic.measure.facts import FIRST_RUNS
 from compile_magic.measure.facts import Facts
+from compile_magic.measure.growth import growing
 from compile_magic.measure.lanes import CompiledLane
 from compile_magic.measure.lanes import Lane
 from compile_magic.measure.reasons import reason
@@ -53,9 +54,23 @@ def _run(stage: Stage, lane: Lane, facts: Facts) -> None:
         with stage.on(lane), _cache(stage, lane):
             facts.first.append(stage.timed(lane))
             compare_results(stage, facts)
-            facts.first += [stage.timed(lane) for _ in range(FIRST_RUNS - 1)]
+            found = [stage.sizes()]
+            for _ in range(FIRST_RUNS - 1):
+                facts.first.append(stage.timed(lane))
+                found.append(stage.sizes())
+            _refuse_growth(growing(found))
+    except CannotBenchError:
+        raise
     except Exception as error:  # noqa: BLE001 - the variant's row says so, the others go on
         facts.error = reason(error)
+
+
+def _refuse_growth(name: str | None) -> None:
+    if name is not None:
+        raise CannotBenchError(
+            f"each run makes `{name}` larger by more than the run before, and a bench would fill the memory: bind the "
+            "result to another name"
+        )
 
 
 def _cache(stage: Stage, lane: Lane) -> AbstractContextManager[Any]:

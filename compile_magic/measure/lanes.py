@@ -42,8 +42,7 @@ class Lane:
         work: what is run.
         put_back: puts the state of the work back; called before each block.
         targets: the names of what is compiled, if the user named any; else all that the cell calls.
-        silenced: keeps what the work prints and displays from being shown.
-        guarded: refuses what the work must not do twice.
+        silenced: keeps what the work prints and displays from being shown, and from being done outside of the process.
     """
 
     replaces_compiled = True
@@ -57,14 +56,12 @@ class Lane:
         *,
         targets: Sequence[str] = (),
         silenced: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        guarded: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self.name = name
         self._work = work
         self._put_back = put_back
         self._targets = tuple(targets)
         self._silenced = silenced
-        self._guarded = guarded
         self._patches: Patches | None = None
         self._block = ExitStack()
         # Each with the object itself, so that its id stays its own.
@@ -131,7 +128,6 @@ class Lane:
             for target in self._targets:
                 self._patches.add(target)
         self._block.enter_context(self._silenced())
-        self._block.enter_context(self._guarded())
 
     def rebind(self, name: str) -> None:
         """Exchange what the cell has just bound to a target's name."""
@@ -144,8 +140,11 @@ class Lane:
         try:
             for _ in range(count):
                 run()
-        except BaseException as error:  # noqa: BLE001 - it is raised again, as what it is for a bench
-            raise as_error(error) from error
+        except BaseException as error:
+            found = as_error(error)
+            if found is error:
+                raise
+            raise found from error
 
     def end_block(self) -> bool:
         """Switch this lane off, and return whether nothing was compiled or recorded in the block."""

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
 
+from compile_magic import _torch
 from compile_magic.measure.facts import Facts
 from compile_magic.measure.findings import Findings
+from compile_magic.measure.growth import sizes
 from compile_magic.measure.lanes import Lane
 from compile_magic.measure.lanes import WrittenLane
 from compile_magic.measure.settings import NoProgress
 from compile_magic.measure.settings import Progress
 from compile_magic.measure.settings import Settings
+from compile_magic.measure.state.effects import compiled_names
+from compile_magic.measure.state.effects import guarded
 from compile_magic.measure.state.snapshot import Snapshot
 from compile_magic.measure.work import Work
 from compile_magic.run.run import Options
@@ -57,6 +61,8 @@ class Stage:
         self.facts: dict[str, Facts] = {EAGER: self.eager}
         self.options: dict[str, Options] = {}
         self._around = around
+        _torch.know_builtins()
+        self._compiled = compiled_names()
 
     def tell(self, words: str) -> None:
         """Say what is going on."""
@@ -65,7 +71,12 @@ class Stage:
     def make(self, kind: Callable[..., Lane], name: str, **more: Any) -> Lane:
         """Return a lane that runs the work in one way."""
         targets = () if kind is WrittenLane else self.settings.targets
-        return kind(name, self.work, self.snapshot.restore, targets=targets, silenced=self._around.silenced, **more)
+        return kind(name, self.work, self.snapshot.restore, targets=targets, silenced=self._calm, **more)
+
+    @contextmanager
+    def _calm(self) -> Iterator[None]:
+        with self._around.silenced(), guarded(self._compiled):
+            yield
 
     def add(self, lane: Lane, facts: Facts) -> None:
         """Add a lane and what will be found out about it."""
@@ -92,6 +103,10 @@ class Stage:
         lane.run(1)
         clock.synchronize()
         return clock.now() - start
+
+    def sizes(self) -> dict[str, int]:
+        """Return how large the values of the names that the work uses are now."""
+        return sizes(self.work.namespace, self._around.used)
 
     def given(self) -> dict[str, Any]:
         """Return what the last run gave and what it has changed, by path."""

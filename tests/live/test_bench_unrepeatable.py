@@ -213,9 +213,9 @@ def test_workers_of_a_loader_are_let_through():
 
 def test_other_threads_are_let_through(folder):
     """Threads of the kernel's own, in which no code of the user's runs, write what they want."""
-    thread = threading.Thread(target=logging.FileHandler, args=(str(folder / "history.txt"),))
+    thread = threading.Timer(0.1, logging.FileHandler, args=(str(folder / "history.txt"),))
+    thread.start()
     with guarded():
-        thread.start()
         thread.join()
 
     assert (folder / "history.txt").exists()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import inspect
 import multiprocessing
@@ -25,6 +26,7 @@ from typing import Any
 from compile_magic import _torch
 from compile_magic.measure.state.patching import patched
 from compile_magic.measure.state.writes import UnrepeatableError
+from compile_magic.measure.state.writes import refusals_stand
 from compile_magic.run.files import is_user_file
 from compile_magic.run.files import roots
 
@@ -51,6 +53,14 @@ def _waits_for_nothing(args: Sequence[Any], kwargs: Arguments) -> bool:
     return not (isinstance(address, tuple) and address and address[0] in ("127.0.0.1", "::1", "localhost"))
 
 
+def _by_the_users_own_code(args: Sequence[Any], kwargs: Arguments) -> bool:
+    # Libraries do so for pools that they wait for. Between here and the caller lies the guard.
+    return is_user_file(sys._getframe(_CALLER).f_code.co_filename)  # noqa: SLF001 - the only way to a caller's file
+
+
+_CALLER = 2
+
+
 @dataclass(frozen=True)
 class Effect:
     """A function with an effect: its module and dotted name, what it does ("{}" is its argument), and when it does."""
@@ -66,6 +76,8 @@ class Effect:
 def _files(module: str, names: str, words: str, **more: Any) -> list[Effect]:
     return [Effect(module, name, words, **more) for name in names.split()]
 
+
+_SHELLS = "InteractiveShell.run_cell InteractiveShell.run_line_magic InteractiveShell.run_cell_magic"
 
 EFFECTS: tuple[Effect, ...] = (
     Effect("builtins", "open", "opens {} for writing", _opens_for_writing),
@@ -83,6 +95,12 @@ EFFECTS: tuple[Effect, ...] = (
     *_files("pathlib", "Path.mkdir Path.touch", "makes {}"),
     Effect("os", "system", "runs {}"),
     *_files("os", "kill killpg abort execv execve", "ends or replaces a process"),
+    *_files("os", "fork forkpty posix_spawn posix_spawnp", "starts a process"),
+    *_files("os", "write writev pwrite sendfile", "writes to an open file"),
+    Effect("threading", "Thread.start", "starts a thread, which may go on after it", _by_the_users_own_code),
+    Effect("multiprocessing.process", "BaseProcess.start", "starts a process", _by_the_users_own_code),
+    Effect("atexit", "register", "registers what is called at the end of the kernel", _by_the_users_own_code),
+    *_files("IPython.core.interactiveshell", _SHELLS, "runs {} in IPython", subject=1),
     Effect("subprocess", "Popen.__init__", "runs {}", subject=1),
     *_files("socket", "socket.connect socket.connect_ex", "connects to {}", happens=_waits_for_nothing, subject=1),
     Effect("socket", "socket.sendto", "sends data over the network"),
@@ -99,21 +117,30 @@ _INSTEAD = "A bench would do so thousands of times. Put that in a cell of its ow
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
-    """Return a context for a first run, in which effects outside of the process are refused before they happen.
+def guarded(without: frozenset[str] = frozenset()) -> Iterator[None]:
+    """Return a context for runs, in which effects outside of the process are refused before they happen.
 
     What torch's compiler, Triton and Python's import do for their caches is let through, and so are the workers of a
     data loader.
 
+    Args:
+        without: names of functions that are left alone.
+
     Raises:
-        UnrepeatableError: inside the context, from the call that is refused.
+        UnrepeatableError: inside the context, from the call that is refused; and at its end, if the user's code has
+            caught that.
     """
-    with ExitStack() as stack:
+    with refusals_stand(), ExitStack() as stack:
         for effect in EFFECTS:
             holder, name = _place(effect)
-            if holder is not None:
+            if holder is not None and name not in without:
                 stack.enter_context(patched(holder, name, partial(_guard, effect)))
         yield
+
+
+def compiled_names() -> frozenset[str]:
+    """Return the names in what is compiled already: a guard on one of them would have it compiled anew."""
+    return frozenset(name for code in _torch.seen_codes() for name in code.co_names)
 
 
 def originals() -> dict[int, Effect]:
@@ -131,6 +158,7 @@ def _place(effect: Effect) -> tuple[Any, str]:
     return (holder if hasattr(holder, name) else None), name
 
 
+@functools.lru_cache(maxsize=256)  # code that is compiled under a guard asks for the very same one the next time
 def _guard(effect: Effect, function: Callable[..., Any]) -> Callable[..., Any]:
     def guard(*args: Any, **kwargs: Any) -> Any:
         if effect.happens(args, kwargs) and _is_asked_by_user():
@@ -173,5 +201,6 @@ def _is_machinery(file: str) -> bool:
 def _machinery() -> tuple[str, ...]:
     """Return how the files begin whose code writes caches, or talks to its own worker processes."""
     workers = str(Path(multiprocessing.__file__).parent)
+    pools = str(Path(concurrent.futures.__file__).parent)
     tritons = (str(Path(root, "triton", "")) for root in roots().packages)
-    return ("<frozen importlib", workers, *_torch.compiler_folders(), *tritons)
+    return ("<frozen importlib", workers, pools, *_torch.compiler_folders(), *tritons)
