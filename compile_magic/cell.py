@@ -69,6 +69,8 @@ class CellRunner:
         self._running: list[Any] = []
         self._owner: Any = None
         self._depth: int | None = None
+        # How many cells were running when the last one was measured, 0 once it has ended.
+        self._measured_at = 0
         self._leaving = False
         self._tracebacks = CleanTracebacks(shell)
 
@@ -125,6 +127,9 @@ class CellRunner:
         """Note that a cell has ended. Cells of `%run notebook.ipynb` have no other event to end their session with."""
         if self._running:
             self._running.pop()
+        if len(self._running) < self._measured_at:
+            self._measured_at = 0
+            self._bench.bind()
         if self._session is None:
             self._tracebacks.stop()
         elif self._depth is not None and len(self._running) < self._depth:
@@ -181,6 +186,7 @@ class CellRunner:
         # A traceback that quotes the first line shall show what the user wrote there.
         quote_instead(file, plans.BEGIN, f"# %%{magic} {line}".rstrip())
         if magic == BENCH:
+            self._measured_at = len(self._running)
             self._measure(line, self._body or [], file)
         else:
             self._explain(line)
@@ -263,8 +269,11 @@ class CellRunner:
         """
         __tracebackhide__ = True
         name, tree = self._parse(BENCH, line, body, single=single)
-        self._measure(line, copy.deepcopy(tree.body), name)
-        value = run_statements(tree, name, self._shell)
+        try:
+            self._measure(line, copy.deepcopy(tree.body), name)
+            value = run_statements(tree, name, self._shell)
+        finally:
+            self._bench.bind()
         return None if ends_with_semicolon(body) else value
 
     def _parse(self, magic: str, line: str, body: str, *, single: bool) -> tuple[str, ast.Module]:

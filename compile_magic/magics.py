@@ -7,6 +7,7 @@ import keyword
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -27,6 +28,7 @@ from compile_magic.notebook import terminal
 from compile_magic.notebook.bench_runner import BenchRunner
 from compile_magic.notebook.progress import LiveLine
 from compile_magic.notebook.progress import Place
+from compile_magic.notebook.silenced import silenced
 from compile_magic.notebook.watch_cells import CellWatch
 from compile_magic.notebook.watch_cells import WatchOptions
 
@@ -39,7 +41,7 @@ class CompileMagics(Magics):
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
-        bench = BenchRunner(shell, self._bench_options, capture_output, self._live, self._show_bench)
+        bench = BenchRunner(shell, self._bench_options, partial(silenced, capture_output), self._live, self._show_bench)
         self.runner = CellRunner(shell, self._options, self._show, bench)
         self.cell_watch = CellWatch(shell, self._show_watched, self._was_explained)
         self._explained = False
@@ -136,12 +138,14 @@ class CompileMagics(Magics):
         talks = hasattr(self.shell, "kernel") or terminal.is_one(self.shell)
         return LiveLine(Place(display, terminal.is_one(self.shell)), talks=talks and not options.quiet)
 
-    def _show_bench(self, options: Any, report: Any, live: LiveLine) -> None:
+    def _show_bench(self, options: Any, report: Any, live: LiveLine) -> Callable[[], None]:
+        if not options.quiet:
+            self._end_live(report, live)
+        return partial(self._bind, options, report)
+
+    def _end_live(self, report: Any, live: LiveLine) -> None:
         from compile_magic import render
 
-        self._bind(options, report)
-        if options.quiet:
-            return
         if terminal.is_one(self.shell):
             text = render.text(report, width=terminal.width(), color=terminal.takes_color())
             live.end({"text/plain": text})

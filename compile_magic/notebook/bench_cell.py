@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field
 from dataclasses import replace
@@ -17,23 +15,21 @@ from typing import Any
 
 import torch
 
-from compile_magic import _torch
 from compile_magic.bench_model import BenchReport
 from compile_magic.measure.bench import measure
-from compile_magic.measure.reasons import reason
 from compile_magic.measure.settings import Progress
 from compile_magic.measure.settings import Settings
 from compile_magic.measure.stage import Surroundings
 from compile_magic.measure.state.unrepeatable import find_unrepeatable
 from compile_magic.measure.work import KEEP
-from compile_magic.measure.work import AsItIs
 from compile_magic.measure.work import CellWork
 from compile_magic.notebook import plan as plans
-from compile_magic.notebook.cellfunction import CELL_FUNCTION
+from compile_magic.notebook.bench_setup import Head
+from compile_magic.notebook.bench_setup import set_up
+from compile_magic.notebook.bench_setup import split
 from compile_magic.notebook.cellfunction import PUBLISH
 from compile_magic.notebook.cellfunction import UNBOUND
 from compile_magic.notebook.cellfunction import UNBOUND_NAME
-from compile_magic.notebook.cellfunction import name_nicely
 from compile_magic.notebook.cellfunction import publish
 from compile_magic.notebook.intercept import CLEAN
 from compile_magic.notebook.intercept import located
@@ -75,17 +71,22 @@ def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, shell: Shell) ->
     problem = find_unrepeatable(body, namespace, used)
     if problem is not None:
         return _not_measured(found, problem)
-    setup, timed = _split(plans.apply(found, copy.deepcopy(list(body)), namespace, targets))
+    setup, timed = split(plans.apply(found, copy.deepcopy(list(body)), namespace, targets))
     if not timed:
         return _not_measured(found, "the cell only defines and imports: call what is to be measured in it")
-    code = shell.compile_code(ast.Module(_keeping(timed), []))
+    try:
+        head = Head(setup, shell.compile_code(ast.Module(setup, [])))
+        code = shell.compile_code(ast.Module(_keeping(timed), []))
+    except SyntaxError as error:
+        return _not_measured(found, f"Python refuses the cell: {error.msg}")
     work = CellWork(code, namespace, found.bound, _hooks(namespace))
-    with _set_up(shell.compile_code(ast.Module(setup, [])), work) as failed:
-        if failed:
-            return _not_measured(found, failed)
-        around = Surroundings(used=used, silenced=shell.silenced, progress=shell.progress)
+    around = Surroundings(used=used, silenced=shell.silenced, progress=shell.progress)
+    with set_up(head, work, used, shell.silenced):
+        if head.failed:
+            return _not_measured(found, head.failed)
         report = measure(work, options.settings, around, mode=found.mode)
-    return replace(report, notes=(found.note, *report.notes)) if found.note else report
+    notes = (*filter(None, [found.note]), *head.left_over, *report.notes)
+    return replace(report, notes=notes)
 
 
 def _not_measured(found: plans.Plan, why: str) -> BenchReport:
@@ -97,15 +98,6 @@ def _used(body: Sequence[ast.stmt], namespace: dict[str, Any]) -> frozenset[str]
     nodes = [node for statement in body for node in ast.walk(statement)]
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)} - set(namespace)
     return frozenset({node.id for node in nodes if isinstance(node, ast.Name)} | attributes)
-
-
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
-
-
-def _split(statements: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """Return the definitions at the head of a cell, which are run once and not timed, and the rest."""
-    count = next((n for n, s in enumerate(statements) if not isinstance(s, _DEFINITIONS)), len(statements))
-    return statements[:count], statements[count:]
 
 
 def _keeping(statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -122,25 +114,3 @@ def _hooks(namespace: dict[str, Any]) -> dict[str, Any]:
         return publish(namespace, result, names)
 
     return {PUBLISH: published, UNBOUND_NAME: UNBOUND, CLEAN: lambda: None}
-
-
-@contextmanager
-def _set_up(code: CodeType, work: CellWork) -> Iterator[str]:
-    """Run the definitions for the time of the bench; the cell itself makes them anew. Yield why it failed, or ""."""
-    namespace, failed = work.namespace, ""
-    before = dict(namespace)
-    work.enter(AsItIs())
-    try:
-        exec(code, namespace)  # noqa: S102 - the user's own cell
-        if CELL_FUNCTION in namespace:
-            name_nicely(namespace[CELL_FUNCTION])
-    except Exception as error:  # noqa: BLE001 - the plain run raises it again, where it belongs
-        failed = f"the cell raises in eager: {reason(error)}"
-    finally:
-        work.leave()
-    try:
-        yield failed
-    finally:
-        for name in set(namespace) - set(before) - _torch.dynamo_names(namespace):
-            del namespace[name]
-        namespace.update(before)

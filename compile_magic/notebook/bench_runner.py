@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextvars
 import sys
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ class BenchRunner:
         read_options: turns the line of the magic into options; raises UsageError.
         silenced: keeps what a run prints and displays from being shown.
         live: makes the line that shows what is going on.
-        show: shows a report in the place of that line, and binds it.
+        show: shows a report in the place of that line, and returns what binds it to its names.
     """
 
     def __init__(
@@ -35,13 +36,14 @@ class BenchRunner:
         read_options: Callable[[str], BenchOptions],
         silenced: Callable[[], AbstractContextManager[Any]],
         live: Callable[[BenchOptions], LiveLine],
-        show: Callable[[BenchOptions, BenchReport, LiveLine], None],
+        show: Callable[[BenchOptions, BenchReport, LiveLine], Callable[[], None]],
     ) -> None:
         self._shell = shell
         self._read_options = read_options
         self._silenced = silenced
         self._live = live
         self._show = show
+        self._bind: Callable[[], None] | None = None
 
     def measure(self, line: str, body: Sequence[ast.stmt], file: str) -> None:
         """Measure the body of the cell called `file` and show the report.
@@ -56,7 +58,7 @@ class BenchRunner:
         live = self._live(options)
         try:
             report = self._report(options, body, file, live)
-            self._show(options, report, live)
+            self._bind = self._show(options, report, live)
         except (ValueError, KeyboardInterrupt):
             raise
         except Exception as error:  # noqa: BLE001 - a fault of ours must not take the cell's result away
@@ -76,4 +78,12 @@ class BenchRunner:
             code: CodeType = self._shell.compile(tree, file, "exec")
             return code
 
-        return bench_cell(body, options, Shell(self._shell.user_ns, compile_code, self._silenced, live))
+        shell = Shell(self._shell.user_ns, compile_code, self._silenced, live)
+        # In a context of its own, so that variables of contexts are afterwards what they were.
+        return contextvars.copy_context().run(bench_cell, body, options, shell)
+
+    def bind(self) -> None:
+        """Bind the last report, after the cell that was measured has run: it must not find it instead of its own."""
+        bind, self._bind = self._bind, None
+        if bind is not None:
+            bind()

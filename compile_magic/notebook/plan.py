@@ -48,7 +48,7 @@ def plan(body: Sequence[ast.stmt], namespace: Mapping[str, Any], *, cell: bool, 
         CannotWrapError: there are none.
     """
     if not body:
-        raise CannotWrapError("the cell has no code: there is nothing to explain")
+        raise CannotWrapError("the cell has no code: there is nothing to run")
     tree = ast.Module(list(body), [])
     bound = frozenset(bound_names(tree))
     if leaves_its_scope(tree):

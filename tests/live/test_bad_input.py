@@ -63,8 +63,8 @@ TARGETS = {
 }
 
 CELLS = {
-    ("", "\n   \n"): "the cell has no code: there is nothing to explain",
-    ("", "# only a comment\n"): "the cell has no code: there is nothing to explain",
+    ("", "\n   \n"): "the cell has no code: there is nothing to run",
+    ("", "# only a comment\n"): "the cell has no code: there is nothing to run",
     ("--cell", "import math"): "the cell only imports",
     ("--cell", "y = 1\nfrom math import *"): "a star import can't stand in a function",
     ("--cell", "import asyncio\nawait asyncio.sleep(0)"): "top-level await can't be compiled",
