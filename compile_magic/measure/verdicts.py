@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 
 from compile_magic.bench_model import BenchCheck
+from compile_magic.measure.facts import FIRST_RUNS
 from compile_magic.measure.facts import Facts
 from compile_magic.measure.findings import Findings
 from compile_magic.measure.floor.roofline import floor_check
@@ -20,6 +21,10 @@ MOST_WIDTH = 0.05
 # An interquartile range of eager's blocks above this part of their median.
 MOST_IQR = 0.10
 
+# A steady run that takes so many times a third one was disturbed.
+MOST_SLOWDOWN = 5
+# So far outside of a speed-up's interval the ratio of the medians may lie.
+SLACK = 1.02
 # From here on a share is told as how many times.
 _MANY = 10
 
@@ -76,6 +81,34 @@ def _narrow(found: Findings, facts: Facted) -> BenchCheck | None:
     return BenchCheck("interval", max(widths) <= MOST_WIDTH, words, max(widths), MOST_WIDTH)
 
 
+def _settled(found: Findings, facts: Facted) -> BenchCheck | None:
+    ran = [one for one in facts.values() if one.walls and len(one.first) == FIRST_RUNS]
+    if not ran:
+        return None
+    ratios = {one.name: statistics.median(one.walls) / max(one.first[-1], 1e-9) for one in ran}
+    name = max(ratios, key=lambda each: ratios[each])
+    words = "no steady run is slower than a third one"
+    if ratios[name] > MOST_SLOWDOWN:
+        words = (
+            f"{name} is {ratios[name]:,.0f} times slower in its steady state than in its third run: something else "
+            "uses this machine; on a CPU, torch.set_num_threads(1) keeps threads from waiting for each other"
+        )
+    return BenchCheck("settled", ratios[name] <= MOST_SLOWDOWN, words, ratios[name], MOST_SLOWDOWN)
+
+
+def _agrees(found: Findings, facts: Facted) -> BenchCheck | None:
+    """Check that medians and rounds tell the same: else the load has changed while it was timed."""
+    eager = facts["eager"]
+    for one in facts.values():
+        if one.ratio is None or not one.walls or not eager.walls:
+            continue
+        apart = statistics.median(eager.walls) / statistics.median(one.walls)
+        if not one.ratio.low / SLACK <= apart <= one.ratio.high * SLACK:
+            words = f"the medians of {one.name} and eager say {apart:.2f}x, outside of the interval of the speed-up"
+            return BenchCheck("agreement", passed=False, words=f"{words}: the load changed while they were timed")
+    return None
+
+
 def _alike(found: Findings, facts: Facted) -> BenchCheck | None:
     if not facts["eager"].first:
         return None
@@ -109,6 +142,8 @@ CHECKS: tuple[Callable[[Findings, Facted], BenchCheck | None], ...] = (
     _twin,
     _quiet,
     _narrow,
+    _settled,
+    _agrees,
     _alike,
     _precise,
     _floor,

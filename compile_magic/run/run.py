@@ -88,6 +88,7 @@ class Run:
         self._marks = Marks()
         self._isolation = Isolation(self._backend, fresh=options.fresh, suppress=options.suppress)
         self._explained: dict[tuple[int, int], tuple[Any, Any]] = {}
+        self._inline: list[types.CodeType] = []
         self._targets: dict[Target, None] = {}
         self._observed: dict[int, Any] = {}
         self._quiet = Quiet(lambda: self._recorder.call is not None, self._recorder.add_log)
@@ -187,7 +188,9 @@ class Run:
             options["isolate_recompiles"] = True
         self._marks.watch((candidate, getattr(candidate, "__self__", None)))
         in_place = isinstance(candidate, torch.nn.Module) and _torch.compiled_original(candidate) is candidate
-        return torch.compile(_torch.call_impl(candidate) if in_place else candidate, backend=self._backend, **options)
+        with _torch.inline_frames_of(self._inline):
+            what = _torch.call_impl(candidate) if in_place else candidate
+            return torch.compile(what, backend=self._backend, **options)
 
     def watch_namespace(self, namespace: dict[str, Any]) -> None:
         """Remember what compiles may add to in the user's namespace: its names, the marks of modules and tensors."""

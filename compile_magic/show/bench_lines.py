@@ -185,7 +185,7 @@ def _split(one: Variant, parts: Mapping[str, float]) -> Split:
     rest = one.compile_s - spent if one.compile_s is not None and math.isfinite(one.compile_s) else 0.0
     whole = {**parts, "warm-up and recording": rest} if rest > LEAST_WARM_UP * spent else dict(parts)
     shares = tuple(Share(took, f"{name} {seconds(took)}") for name, took in whole.items())
-    note = f"{shorten(one.cache, 20)} cache" if one.cache else ""
+    note = f"{shorten(one.cache, 20)} cache" if one.cache and not one.error else ""
     return Split(f"{name_of(one)} {seconds(sum(whole.values()))}", shares, note)
 
 

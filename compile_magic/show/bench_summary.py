@@ -34,6 +34,8 @@ from compile_magic.show.phrases import sentence
 from compile_magic.show.phrases import shorten
 
 MOST_NAMES = 3
+# An interval whose ends are further apart than this, as a ratio, isn't worth its figures.
+HOPELESS = 10
 MOST_OF_A_NAME = 28
 MOST_OF_A_REASON = 220
 MOST_OF_AN_ERROR = 480
@@ -73,7 +75,7 @@ def _answer(report: BenchReport) -> str:
     alone = len(compiled(report)) == 1
     words = ", ".join(_told(one, report, first=one is told[0], alone=alone) for one in told)
     rest = len(found) - len(told)
-    none = ", none of the others is faster" if rest and top is None else ""
+    none = ", none of the others is shown to be faster" if rest and top is None else ""
     first = compiled(report)[0]
     missing = f"{name_of(first)} {_why_not(first, brief=True)}, " if _why_not(first) else ""
     return missing + words + none
@@ -96,12 +98,11 @@ def _told(one: Variant, report: BenchReport, *, first: bool, alone: bool) -> str
     """Return the verdict on one variant; a second one is told more briefly."""
     name, found = name_of(one), verdict(one, report)
     speedup, both = ratio(one.speedup or 0.0), ends(one.speedup_interval)
-    between = f"{ratio(both[0])} to {ratio(both[1])}" if both else ""
+    between = _interval(both)
     wrong = ", but gives other results" if one.matches_eager is False else ""
     if found == UNSURE:
         what = "can't tell" if alone else f"can't tell about {name}"
-        advice = "a larger --budget or a quieter machine narrows it"
-        return f"{what}: {speedup}x, 95 % interval {between} ({advice}){wrong}"
+        return f"{what}{_why_unsure(both, speedup, between)}{wrong}"
     if found == NONE:
         what = "no difference" if alone else f"{name} makes no difference"
         return f"{what}: {speedup}x{_why_none(one, report, between)}{wrong}"
@@ -109,6 +110,19 @@ def _told(one: Variant, report: BenchReport, *, first: bool, alone: bool) -> str
         return f"{name} is slower here ({between or speedup}x){wrong}"
     faster = " faster" if first else ""
     return f"{name} is {speedup}x{faster}{f' ({between})' if both else ''}{wrong}"
+
+
+def _interval(both: tuple[float, float] | None) -> str:
+    if both is None:
+        return ""
+    low, high = map(ratio, both)
+    return f"{low}x" if low == high else f"{low} to {high}"
+
+
+def _why_unsure(both: tuple[float, float] | None, speedup: str, between: str) -> str:
+    if both and both[1] > HOPELESS * both[0]:
+        return ", the machine is too noisy now: make it quiet, or give a larger --budget"
+    return f": {speedup}x, 95 % interval {between} (a larger --budget or a quieter machine narrows it)"
 
 
 def _why_none(one: Variant, report: BenchReport, between: str) -> str:

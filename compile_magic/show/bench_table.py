@@ -77,7 +77,8 @@ def variants(report: BenchReport) -> Table | None:
 
 def _below(one: Variant) -> tuple[str, ...]:
     error = f"no times: {shorten(one.error, MOST_OF_A_REASON)}" if one.error else ""
-    skipped = f"cudagraphs were not used: {shorten(one.skipped, MOST_OF_A_REASON)}" if one.skipped else ""
+    told = one.skipped and not one.error
+    skipped = f"cudagraphs were not used: {shorten(one.skipped, MOST_OF_A_REASON)}" if told else ""
     return tuple(sentence(words) for words in (error, skipped) if words)
 
 

@@ -65,7 +65,10 @@ def verdict(one: Variant, report: BenchReport) -> str:
     low, high = ends(one.speedup_interval) or (one.speedup, one.speedup)
     if low <= 1 <= high and high > WIDE * low:
         return UNSURE
-    if low <= 1 <= high or abs(one.speedup - 1) < max(report.eager_spread or 0.0, LEAST):
+    # An interval that only just misses 1 is read as one that holds it.
+    if low <= 1 + LEAST / 2 and high >= 1 - LEAST / 2:
+        return NONE
+    if abs(one.speedup - 1) < max(report.eager_spread or 0.0, LEAST):
         return NONE
     return FASTER if low > 1 else SLOWER
 

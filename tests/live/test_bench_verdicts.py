@@ -20,7 +20,7 @@ from compile_magic.trace import Record
 
 def made(**changed: Any) -> dict[str, BenchCheck]:
     """Return the checks of a good bench, changed in some facts: `eager`, `default` and `found` are dicts of fields."""
-    eager = Facts("eager", how="eager", first=[1.0], walls=[1.0, 1.0, 1.01, 1.0], error_vs_fp64=1e-7)
+    eager = Facts("eager", how="eager", first=[1.0, 1.0, 1.0], walls=[1.0, 1.0, 1.01, 1.0], error_vs_fp64=1e-7)
     default = Facts("default", walls=[0.5] * 4, ratio=Ratio(2.0, 1.99, 2.01))
     found = Findings(samples=Samples(()), eager_spread=0.001)
     for target, fields in ((eager, "eager"), (default, "default"), (found, "found")):
@@ -32,7 +32,16 @@ def made(**changed: Any) -> dict[str, BenchCheck]:
 def test_a_good_bench_passes_every_check() -> None:
     """Where nothing is wrong every check holds."""
     assert all(check.passed for check in made().values())
-    assert set(made()) == {"compiles in timing", "eager twin", "noise", "interval", "deterministic", "float64", "state"}
+    assert set(made()) == {
+        "compiles in timing",
+        "eager twin",
+        "noise",
+        "interval",
+        "settled",
+        "deterministic",
+        "float64",
+        "state",
+    }
 
 
 @pytest.mark.parametrize(
@@ -41,8 +50,10 @@ def test_a_good_bench_passes_every_check() -> None:
         ("compiles in timing", {"default": {"thrown_out": 3}}, "3 blocks of default were thrown out"),
         ("eager twin", {"found": {"eager_spread": 0.05}}, "two timings of eager are 5.0% apart (at most 2%"),
         ("eager twin", {"found": {"eager_spread": 12.0}}, "12 times apart"),
-        ("noise", {"eager": {"walls": [1.0, 1.0, 2.0, 2.0]}}, "66.7%"),
+        ("noise", {"eager": {"walls": [1.0, 1.0, 2.0, 2.0]}, "default": {"walls": [0.75] * 4}}, "66.7%"),
         ("interval", {"default": {"ratio": Ratio(2.0, 1.9, 2.1)}}, "10.0% of it (over 5%): a larger --budget"),
+        ("settled", {"default": {"first": [9.0, 0.5, 0.05]}}, "default is 10 times slower in its steady state"),
+        ("agreement", {"default": {"walls": [0.9] * 4}}, "say 1.11x, outside of the interval"),
         ("deterministic", {"found": {"unsteady": "two eager runs give different results: `y`"}}, "`y`"),
         ("state", {"found": {"left_over": ("`x` could not be put back",)}}, "`x` could not be put back"),
         ("floor", {"found": {"floor": Roofline(floor_s=1.0)}}, "default is at 200 % of the floor"),

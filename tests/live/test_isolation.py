@@ -15,6 +15,7 @@ from torch._dynamo.testing import CompileCounter
 
 from compile_magic import Explainer
 from compile_magic import explain
+from compile_magic import watch
 from compile_magic._torch import entries
 from compile_magic.errors import CompileBudgetExceeded
 
@@ -316,3 +317,23 @@ def test_a_function_left_after_a_break_is_not_said_to_be_wholly_in_eager() -> No
     assert report.graph_count == 1
     assert skipped.after_line == halved.__code__.co_firstlineno + 1
     assert f"ran in eager after line {skipped.after_line}: " in " ".join(str(report).split())
+
+
+def test_containers_of_torchs_own_share_nothing_with_the_users(notebook: Any) -> None:
+    """Explains and benches of an nn.Sequential leave nothing in the code that torch shares between such modules."""
+    from torch._dynamo import external_utils
+
+    notebook.ok("import torch\nm = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())\nx = torch.ones(2, 4)")
+    notebook.ok("mine = torch.compile(m, backend='eager')\ny = mine(x)")
+    shared = external_utils.wrap_inline(lambda: 0).__code__
+    before = len(entries(shared))
+    for _ in range(3):
+        notebook.ok("%%compile_bench --backends eager,aot_eager --budget 0.02\ny = m(x)")
+        notebook.explain("y = m(x)")
+
+    assert before == 1
+    assert len(entries(shared)) == before
+    assert notebook.report.recompile_count == 0
+    with watch() as log:
+        notebook.ok("mine(x)")
+    assert log.compile_count == 0

@@ -24,6 +24,8 @@ BUSY_ENOUGH = 0.5
 # Where the floor is below this part of eager's run, and issuing its ops above that part, overhead is what binds.
 LEAST_COMPUTING = 0.25
 LEAST_ISSUING = 0.05
+# So does it where eager's ops, one by one at the rates measured here, explain less than this part of its run.
+LEAST_EXPLAINED = 0.1
 # Cudagraphs help if they take less than this part of the time without them.
 LEAST_HELP = 0.95
 # The ceilings are measured, and clocks vary: a variant may be this near to them, in per cent.
@@ -186,12 +188,19 @@ def _issuing(roof: Roofline, counted: Counted, ran: Sequence[Timed]) -> str:
     if eager is None or eager.busy_s is not None or roof.launch_s is None:
         return ""
     wall, least = _wall(eager), roof.floor_s or 0.0
-    if least > LEAST_COMPUTING * wall or roof.launch_s < LEAST_ISSUING * wall:
+    many_small = least <= LEAST_COMPUTING * wall and roof.launch_s >= LEAST_ISSUING * wall
+    if not many_small and _explained(roof) > LEAST_EXPLAINED * wall:
         return ""
     ops = "1 op of" if counted.op_count == 1 else f"{counted.op_count:,} ops of at most"
     size = "1 element" if counted.largest == 1 else f"{many(counted.largest)} elements"
     share = f"computing takes {seconds(least)} of eager's {seconds(wall)} a run"
     return f"overhead-bound: {ops} {size}; {share}, and the rest is Python and calling ops"
+
+
+def _explained(roof: Roofline) -> float:
+    """Return the seconds that eager's ops take at the rates measured here, one by one."""
+    moving = roof.eager_bytes / roof.bandwidth if roof.bandwidth else 0.0
+    return moving + (_arithmetic_s(roof) or 0.0)
 
 
 def _no_floor(counted: Counted) -> str:
