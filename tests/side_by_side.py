@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from notebook import Notebook
 
-from compile_magic.model import ExplainReport
-
 FIRST = """import torch
 from torch import nn
 x = torch.ones(3)
@@ -50,17 +48,19 @@ class Left:
     process: dict[str, Any]
 
 
-def both(*cells: str, setup: str = "", line: str = "-q", then: str = "") -> tuple[Left, Left, ExplainReport]:
-    """Return what the cells leave when they are plain, what they leave when they are explained, and the last report.
+def both(
+    *cells: str, setup: str = "", line: str = "-q", then: str = "", magic: str = "compile_explain"
+) -> tuple[Left, Left, Any]:
+    """Return what the cells leave when they are plain, what they leave under the magic, and the last report.
 
     `then` is a plain cell after them in both notebooks.
     """
-    plain, _ = _played(cells, setup, line, then, explained=False)
-    explained, report = _played(cells, setup, line, then, explained=True)
+    plain, _ = _played(cells, setup, f"# %%{magic} {line}", then, explained=False)
+    explained, report = _played(cells, setup, f"%%{magic} {line}", then, explained=True)
     return plain, explained, report
 
 
-def _played(cells: tuple[str, ...], setup: str, line: str, then: str, *, explained: bool) -> tuple[Left, Any]:
+def _played(cells: tuple[str, ...], setup: str, first: str, then: str, *, explained: bool) -> tuple[Left, Any]:
     torch.compiler.reset()
     _forget_other_notebooks()
     torch.manual_seed(0)
@@ -71,7 +71,6 @@ def _played(cells: tuple[str, ...], setup: str, line: str, then: str, *, explain
         try:
             book.ok("%load_ext compile_magic" if explained else "pass")
             book.ok(FIRST + setup)
-            first = f"%%compile_explain {line}" if explained else f"# %%compile_explain {line}"
             sources = [f"{first}\n{cell}" for cell in cells] + ([then] if then else [])
             ran = tuple(_shown(book, source) for source in sources)
             return _left(book, ran), book.shell.user_ns.get("_compile_report")

@@ -64,7 +64,7 @@ def set_up(
     finally:
         if snapshot is not None:
             head.left_over = snapshot.restore_all()
-        _forget(namespace, before)
+        _forget(head.code, namespace, before)
 
 
 def _run(head: Head, work: CellWork) -> None:
@@ -82,13 +82,25 @@ def _run(head: Head, work: CellWork) -> None:
         work.leave()
 
 
-def _forget(namespace: dict[str, Any], before: dict[str, Any]) -> None:
+def _forget(code: CodeType, namespace: dict[str, Any], before: dict[str, Any]) -> None:
+    # Compiled as written, the functions of the head have names in the notebook that nobody will use.
+    codes = [*_inner(code)]
+    for one in codes:
+        _torch.forget_code(one)
+    _torch.forget_names(codes, [(namespace, _torch.dynamo_names(namespace) - set(before))], shared=False)
     for name in set(namespace) - set(before) - _torch.dynamo_names(namespace):
         del namespace[name]
     namespace.update(before)
     # Classes are circular, and a class knows those that were derived from it.
     forget_classes()
     gc.collect()
+
+
+def _inner(code: CodeType) -> Iterator[CodeType]:
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield const
+            yield from _inner(const)
 
 
 def _only_defines(statement: ast.stmt) -> bool:

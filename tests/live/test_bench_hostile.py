@@ -1,0 +1,240 @@
+"""Cells that a bench must not bend: after each, the notebook is what a plain run in a twin notebook leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+from typing import NamedTuple
+
+import pytest
+from side_by_side import both
+
+from compile_magic.bench_model import BenchReport
+
+LINE = "-q --budget 0.01 --backends eager"
+
+
+class Case(NamedTuple):
+    """A cell with the cells around it, and, where it can't be measured, words of the reason that is given."""
+
+    cell: str
+    setup: str = ""
+    then: str = ""
+    why: str = ""
+
+
+def twins(case: Case, line: str = LINE) -> tuple[Any, Any, BenchReport]:
+    """Return what a plain run leaves, what a bench leaves, and its report."""
+    plain, benched, report = both(case.cell, setup=case.setup, then=case.then, line=line, magic="compile_bench")
+    return plain, benched, report
+
+
+DEFINES = {
+    "a function": Case("def g(x):\n    return x * 2\ny = g(x)"),
+    "a module": Case("class M(nn.Module):\n    def forward(self, x):\n        return x + 1\nm = M()\ny = m(x)"),
+    "a dataclass": Case(
+        "from dataclasses import dataclass\n@dataclass\nclass P:\n    a: int = 1\np = P(2)\ny = f(x) * p.a"
+    ),
+    "under no_grad": Case("@torch.no_grad()\ndef g(x):\n    return net(x)\ny = g(x)"),
+    "a registry": Case(
+        "@reg\ndef g(x):\n    return x + 1\ny = g(x)",
+        "known = []\ndef reg(f):\n    known.append(f.__name__)\n    return f\n",
+    ),
+    "a class that prints": Case("class K:\n    print('body')\n    a = 1\ny = f(x)"),
+    "subclasses that register": Case(
+        "class Sub(Base):\n    pass\ny = f(x)\nn = len(Base.reg), len(Base.__subclasses__())",
+        "class Base:\n    reg = []\n    def __init_subclass__(cls):\n        Base.reg.append(cls.__name__)\n",
+    ),
+    "a star import": Case("from math import *\ny = f(x) * pi"),
+    "a custom op": Case(
+        "@torch.library.custom_op('cmh::foo', mutates_args=())\ndef foo(t: torch.Tensor) -> torch.Tensor:\n"
+        "    return t + 1\n@foo.register_fake\ndef _(t):\n    return torch.empty_like(t)\ny = f(foo(x))",
+        then="torch.ops.cmh.foo(x)",
+    ),
+    "a future import": Case("from __future__ import annotations\ndef g(a: Nowhere):\n    return a + 1\ny = g(x)"),
+    "a generator that is kept": Case("g = (f(x) for _ in range(3))\ny = next(g)\nz = f(x)"),
+    "a compiled function": Case("def g(x):\n    return x + 2\nc = torch.compile(g, backend='eager')\ny = c(x)"),
+}
+BINDS = {
+    "x from x": Case("x = x + 1\nx += 1\nn += 1\ny = f(x)", "n = 0\n"),
+    "walrus": Case("(y := f(x))\nz = [w := f(x) for _ in range(2)]"),
+    "global": Case("global y\ny = f(x)"),
+    "del of its own": Case("z = f(x)\ny = z + 1\ndel z"),
+    "try and finally": Case(
+        "try:\n    y = f(x)\n    raise ValueError\nexcept ValueError:\n    z = f(x)\nfinally:\n    w = 1"
+    ),
+    "the last value": Case("f(x)"),
+    "a semicolon": Case("f(x);"),
+    "None at the end": Case("y = f(x)\nNone"),
+    "_": Case("f(_)", "x\n"),
+    "a whole number and a text": Case("b += 1\ns += 'é'\ny = f(x)", "b = 2**200\ns = 'é'\n"),
+    "the last report": Case("was = '_compile_report' in globals()\ny = f(x)"),
+}
+STATE = {
+    "eval and train": Case("net.train(not net.training)\ny = net(x)"),
+    "no_grad left open": Case("c = torch.no_grad()\nc.__enter__()\ny = net(x)", then="torch.set_grad_enabled(True)"),
+    "a mode left open": Case("m = torch.device('cpu')\nm.__enter__()\ny = f(x)", then="m.__exit__(None, None, None)"),
+    "the default dtype": Case(
+        "a = torch.ones(2)\ntorch.set_default_dtype(torch.float64)\ny = f(a)",
+        then="torch.set_default_dtype(torch.float32)",
+    ),
+    "a seed": Case("torch.manual_seed(5)\ny = f(torch.randn(3))"),
+    "draws": Case("import random\nr = random.random(), torch.rand(1)\ny = f(x)"),
+    "in place through a view": Case("x[1:].add_(1)\ny = f(x)"),
+    "in place on a parameter": Case("with torch.no_grad():\n    net.linear.weight.add_(1)\ny = net(x)"),
+    "a list that grows": Case("found.append(f(x))\ny = f(torch.stack(found).sum(0))", "found = []\n"),
+    "a class that counts": Case(
+        "K.n += 1\nk = K()\ny = f(x)",
+        "class K:\n    n = 0\n    made = []\n    def __init__(self):\n        K.made.append(1)\n",
+        then="K.n, K.made",
+    ),
+    "hooks that append": Case("y = net(x)", "seen = []\nh = net.register_forward_hook(lambda *a: seen.append(1))\n"),
+    "a hook more": Case(
+        "h = net.register_forward_pre_hook(lambda *a: None)\nq = h.id\ny = net(x)",
+        "torch.utils.hooks.RemovableHandle.next_id = 0\n",
+    ),
+    "a context variable": Case(
+        "v.set(v.get() + 1)\ny = f(x)",
+        "import contextvars\nv = contextvars.ContextVar('v')\nv.set(5)\n",
+        then="v.get()",
+    ),
+    "a library's function exchanged": Case(
+        "old = nn.functional.relu\nnn.functional.relu = lambda t, o=old, **more: o(t) + 1\ny = f(x)",
+        then="r = nn.functional.relu(torch.ones(1))\nnn.functional.relu = old\nr",
+    ),
+    "a cache": Case(
+        "y = g(3)\nz = f(x)",
+        "import functools\n@functools.lru_cache\ndef g(n):\n    print('loads', n)\n    return torch.rand(n)\n",
+        then="g.cache_info()",
+    ),
+    "a cache without a limit that holds something": Case(
+        "y = g(3)\nz = f(x)",
+        "import functools\n@functools.cache\ndef g(n):\n    print('loads', n)\n    return torch.rand(n)\nw = g(2)\n",
+        then="g.cache_info().currsize",
+    ),
+    "a signal's handler": Case(
+        "old = signal.signal(signal.SIGUSR1, signal.SIG_IGN)\ny = f(x)",
+        "import signal\n",
+        then="signal.signal(signal.SIGUSR1, old)",
+    ),
+    "sparse and complex": Case(
+        "s.mul_(2)\nc.mul_(1j)\ny = f((s @ torch.ones(3, 1)).flatten()) + f(c).real",
+        "s = torch.eye(3).to_sparse()\nc = torch.ones(3, dtype=torch.complex64)\n",
+        then="s = s.to_dense()",
+    ),
+}
+SHOWS = {
+    "a log": Case(
+        "logging.warning('hey')\ny = f(x)",
+        "import logging\nlogging.root.handlers.clear()\n",
+        then="logging.root.handlers.clear()",
+    ),
+    "a handler more": Case(
+        "import logging\nlog = logging.getLogger('cmh')\nlog.addHandler(logging.NullHandler())\ny = f(x)",
+        then="n = len(log.handlers)\nlog.handlers.clear()\nn",
+    ),
+    "a handler that keeps": Case(
+        "log.warning('hi')\ny = f(x)",
+        "import logging\nclass Keeps(logging.Handler):\n    def emit(self, record):\n"
+        "        self.__dict__.setdefault('got', []).append(record.getMessage())\n"
+        "keeps = Keeps()\nlog = logging.getLogger('cmh2')\nlog.addHandler(keeps)\n",
+        then="log.handlers.clear()\nkeeps.got",
+    ),
+    "a warning": Case("import warnings\nwarnings.warn('hey')\ny = f(x)"),
+    "a stream of its own": Case(
+        "import io, sys\nold, sys.stdout = sys.stdout, io.StringIO()\nsys.stdout = old\ny = f(x)"
+    ),
+    "much": Case("print('z' * 200_000)\ny = f(x)"),
+    "a display": Case("from IPython.display import display\ndisplay({'text/plain': 'd'}, raw=True)\ny = f(x)"),
+}
+COMPILES = {
+    "sizes": Case("for n in range(2, 5):\n    y = f(torch.ones(n))"),
+    "a graph break": Case("def b(x):\n    x = x + 1\n    print('in b')\n    return x * 2\ny = b(x)"),
+    "reset": Case("y = f(x)\ntorch.compiler.reset()"),
+    "vmap and grad": Case("y = torch.func.vmap(f)(torch.ones(2, 3))\nz = torch.func.grad(lambda t: f(t).sum())(x)"),
+    "cond": Case("y = g(x)", "def g(t):\n    return torch.cond(t.sum() > 0, lambda t: t + 1, lambda t: t - 1, (t,))\n"),
+    "LBFGS": Case(
+        "opt.step(closure)\ny = net(x)",
+        "opt = torch.optim.LBFGS(net.parameters(), max_iter=2)\ndef closure():\n    opt.zero_grad()\n"
+        "    loss = net(x).sum()\n    loss.backward()\n    return loss\n",
+    ),
+    "an autograd function": Case(
+        "class S(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, t):\n        return t * 2\n"
+        "    @staticmethod\n    def backward(ctx, g):\n        return g * 2\ny = S.apply(net(x)).sum()\ny.backward()"
+    ),
+    "a graph that is retained": Case("loss.backward(retain_graph=True)\ny = net(x)", "loss = net(x).sum()\n"),
+}
+_WRITES = "from pathlib import Path\nimport tempfile\nout = Path(tempfile.gettempdir(), 'cm_hostile.txt')\nn = 0\n"
+_COUNTS = "n += 1\nif n % {} == 0:\n    out.write_text('x')\ny = f(x)"
+_GONE = "there = out.exists()\nout.unlink(missing_ok=True)\nthere"
+REFUSED = {
+    "raises": Case("log.append(1)\ny = f(x)\nraise ValueError('no')", "log = []\n", why="ValueError: no"),
+    "StopIteration": Case("log.append(1)\nraise StopIteration", "log = []\n", why="StopIteration"),
+    "SystemExit": Case("log.append(1)\ny = f(x)\nraise SystemExit(3)", "log = []\n", why="SystemExit: 3"),
+    "its own KeyboardInterrupt": Case(
+        "log.append(1)\ny = f(x)\nraise KeyboardInterrupt", "log = []\n", why="KeyboardInterrupt"
+    ),
+    "no Exception": Case("class Odd(BaseException):\n    pass\ny = f(x)\nraise Odd('q')", why="Odd: q"),
+    "raises on the third run": Case(
+        "n += 1\nif n % 3 == 0:\n    raise ValueError(n)\ny = f(x)", "n = 0\n", why="second or third run"
+    ),
+    "SystemExit on the third run": Case(
+        "n += 1\ny = f(x)\nif n == 3:\n    raise SystemExit(n)", "n = 0\n", why="third"
+    ),
+    "inference mode left open": Case(
+        "c = torch.inference_mode()\nc.__enter__()\ny = net(x)",
+        then="c.__exit__(None, None, None)\ndel c\ntorch.zeros(2) + 1",
+        why="leaves inference mode",
+    ),
+    "a text that doubles": Case("s *= 2\ny = f(x)", "s = 'é'\n", why="each run makes `s` larger"),
+    "a tensor that doubles": Case("x = torch.cat([x, x])\ny = f(x)", why="larger by more than the run before"),
+    "del of a name from before": Case("y = f(x)\ndel x", why="name 'x' is not defined"),
+    "a class is entered into torch's tables": Case(
+        "pt.register_pytree_node(Q, lambda q: ([], None), lambda c, _: Q())\ny = f(x)",
+        "import torch.utils._pytree as pt\nclass Q:\n    pass\n",
+        why="already registered",
+    ),
+    "writes on the third run": Case(_COUNTS.format(3), _WRITES, _GONE, "cm_hostile.txt"),
+    "writes on the fiftieth run": Case(_COUNTS.format(50), _WRITES, _GONE, "cm_hostile.txt"),
+    "writes, and catches all": Case(
+        "try:\n    out.write_text('x')\nexcept BaseException:\n    n = 1\ny = f(x)", _WRITES, _GONE, "cm_hostile.txt"
+    ),
+    "a descriptor": Case(
+        "import os\nos.write(fd, b'x')\ny = f(x)",
+        "import os\nr, fd = os.pipe()\n",
+        "got = os.read(r, 9)\nos.close(r)\nos.close(fd)\ndel r, fd\ngot",
+        "writes to an open",
+    ),
+    "a thread": Case(
+        "t = threading.Thread(target=found.append, args=(1,))\nt.start()\ny = f(x)",
+        "import threading\nfound = []\n",
+        "t.join()\nfound",
+        "starts a thread",
+    ),
+    "atexit": Case(
+        "atexit.register(print, end='')\ny = f(x)",
+        "import atexit\nbefore = atexit._ncallbacks()\n",
+        "n = atexit._ncallbacks() - before\natexit.unregister(print)\ndel before\nn",
+        "at the end of the kernel",
+    ),
+    "a cell in the cell": Case("ip = get_ipython()\nr = ip.run_cell('w = 1;')\ny = f(x)", why="in IPython"),
+    "a command": Case("!true\ny = f(x)", why="!true"),
+    "backward twice": Case("loss.backward()\ny = f(x)", "loss = net(x).sum()\n", why="which an earlier cell made"),
+    "awaits": Case("import asyncio\nawait asyncio.sleep(0)\ny = f(x)", why="awaits at its top level"),
+    "return": Case("y = f(x)\nreturn 3", why="Python refuses the cell"),
+    "only imports": Case("import math", why="only defines and imports"),
+}
+ALL = {"defines": DEFINES, "binds": BINDS, "state": STATE, "shows": SHOWS, "compiles": COMPILES, "refused": REFUSED}
+CASES = [pytest.param(case, id=f"{group}: {name}") for group, cases in ALL.items() for name, case in cases.items()]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_notebook_is_as_after_a_plain_run(case: Case) -> None:
+    """Values, errors, output, variables, history and process are those of a plain run, and what can't be is said."""
+    plain, benched, report = twins(case)
+
+    assert benched == plain
+    assert case.why in (report.error or "")
+    assert bool(report.error) == bool(case.why)
+    if not case.why:
+        assert report.variant("eager backend").error == ""
+        assert [check.words for check in report.checks if check.name == "state" and not check.passed] == []
