@@ -49,16 +49,15 @@ def find(module: str, path: str, default: Any = None) -> Any:
     return found
 
 
-def preload() -> None:
+_COMPILER = ("torch._dynamo", "torch._dynamo.convert_frame", "torch._dynamo.pgo", "torch._functorch.aot_autograd")
+_INDUCTOR = ("torch._inductor.compile_fx",)
+
+
+def preload(*, inductor: bool = False) -> None:
     """Import what the first compile would import, so that its warnings and log levels don't land in the user's cell."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in (
-            "torch._dynamo",
-            "torch._dynamo.convert_frame",
-            "torch._dynamo.pgo",
-            "torch._functorch.aot_autograd",
-        ):
+        for name in (*_COMPILER, *(_INDUCTOR if inductor else ())):
             _module(name)
 
 

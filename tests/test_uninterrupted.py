@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
 
 import pytest
 
+from compile_magic.measure.uninterrupted import remembered
 from compile_magic.measure.uninterrupted import uninterrupted
 
 
@@ -40,3 +42,13 @@ def test_on_another_thread_nothing_is_changed() -> None:
     thread.join()
 
     assert found == [0]
+
+
+def test_a_press_that_gets_lost_is_raised_later() -> None:
+    """An interrupt that Python swallows, as in a callback of a weak reference, is raised at the next look."""
+    with remembered() as presses:
+        presses.check()
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            presses.check()

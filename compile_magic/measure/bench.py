@@ -33,6 +33,7 @@ from compile_magic.measure.stage import Surroundings
 from compile_magic.measure.state.unrepeatable import UnrepeatableError
 from compile_magic.measure.state.walk import forget_classes
 from compile_magic.measure.steady import steady_state
+from compile_magic.measure.uninterrupted import remembered
 from compile_magic.measure.uninterrupted import uninterrupted
 from compile_magic.measure.work import Work
 
@@ -77,8 +78,10 @@ def _own_dispatch() -> Iterator[None]:
 
 def _measured(stage: Stage) -> Stage:
     try:
-        for step in STEPS:
-            step(stage)
+        with remembered() as stage.presses:
+            for step in STEPS:
+                step(stage)
+                stage.presses.check()
     except (CannotBenchError, UnrepeatableError) as error:
         stage.findings.error = str(error)
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from compile_magic import _torch
 from compile_magic.measure.facts import Facts
 from compile_magic.measure.floor.traffic import Traffic
 from compile_magic.measure.lanes import CompiledLane
@@ -19,6 +20,7 @@ from compile_magic.measure.stage import Stage
 from compile_magic.measure.state.unrepeatable import guarded
 from compile_magic.measure.state.writes import tensors_in
 from compile_magic.measure.timing.clock import DeviceClock
+from compile_magic.measure.uninterrupted import uninterrupted
 from compile_magic.measure.variants import Spec
 from compile_magic.measure.variants import specs
 
@@ -68,6 +70,10 @@ def _watched_run(stage: Stage, lane: Lane) -> Traffic:
 
 def make_lanes(stage: Stage) -> None:
     """Add a lane for each variant."""
+    # Stopped in the middle of being imported, the compiler would be broken for good.
+    with uninterrupted() as presses:
+        _torch.preload(inductor="inductor" in stage.settings.backends or not stage.settings.backends)
+    presses.check()
     hows = {target.how for target in stage.findings.targets}
     for spec in specs(stage.settings, observed="observed" in hows, others="compiled" in hows):
         _add(stage, spec)

@@ -24,6 +24,7 @@ from compile_magic.measure.settings import Settings
 from compile_magic.measure.state.effects import compiled_names
 from compile_magic.measure.state.effects import guarded
 from compile_magic.measure.state.snapshot import Snapshot
+from compile_magic.measure.uninterrupted import Presses
 from compile_magic.measure.work import Work
 from compile_magic.run.run import Options
 
@@ -60,12 +61,18 @@ class Stage:
         self.lanes: dict[str, Lane] = {}
         self.facts: dict[str, Facts] = {EAGER: self.eager}
         self.options: dict[str, Options] = {}
+        self.presses = Presses()
         self._around = around
         _torch.know_builtins()
         self._compiled = compiled_names()
 
     def tell(self, words: str) -> None:
-        """Say what is going on."""
+        """Say what is going on.
+
+        Raises:
+            KeyboardInterrupt: stop was pressed before, and the interrupt got lost.
+        """
+        self.presses.check()
         self._around.progress.tell(f"compile_bench: {words}")
 
     def make(self, kind: Callable[..., Lane], name: str, **more: Any) -> Lane:

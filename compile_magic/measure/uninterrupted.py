@@ -1,9 +1,10 @@
-"""Hold a press of stop back while something is put back that must not be left half done."""
+"""A press of stop must not get lost, nor leave half done what has to be done as a whole."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,16 +21,45 @@ class Presses:
         """Count a press; this is a signal's handler."""
         self.count += 1
 
+    def interrupt(self, *_: Any) -> None:
+        """Count a press and interrupt; this is a signal's handler."""
+        self.count += 1
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Interrupt if there was a press.
+
+        Raises:
+            KeyboardInterrupt: there was one. Whoever gets here after a press has lost it: Python swallows what is
+                raised in a callback of a weak reference, of which Dynamo has many.
+        """
+        if self.count:
+            raise KeyboardInterrupt
+
 
 @contextmanager
 def uninterrupted() -> Iterator[Presses]:
     """Count interrupts instead of raising them. On another thread than the main one, where none arrive, do nothing."""
     presses = Presses()
+    with _handled(presses.note):
+        yield presses
+
+
+@contextmanager
+def remembered() -> Iterator[Presses]:
+    """Count interrupts and raise them, so that one that gets lost can be raised again."""
+    presses = Presses()
+    with _handled(presses.interrupt):
+        yield presses
+
+
+@contextmanager
+def _handled(handler: Callable[..., None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield presses
+        yield
         return
-    before = signal.signal(signal.SIGINT, presses.note)
+    before = signal.signal(signal.SIGINT, handler)
     try:
-        yield presses
+        yield
     finally:
         signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
