@@ -34,7 +34,7 @@ class Bencher:
         dynamic: as for torch.compile.
         fullgraph: as for torch.compile; a variant with a graph break is then a row with its reason.
         budget_s: seconds of steady state for each variant, eager included.
-        runs: the length of a job, in calls, to answer for with compiling included.
+        calls: the length of a job to answer for, compiling included.
         cold: compile with empty caches, in a directory of their own.
     """
 
@@ -43,7 +43,7 @@ class Bencher:
     dynamic: bool | None = None
     fullgraph: bool = False
     budget_s: float = 3.0
-    runs: int | None = None
+    calls: int | None = None
     cold: bool = False
 
     def __call__(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> BenchReport:
@@ -76,7 +76,7 @@ class Bencher:
             dynamic=self.dynamic,
             fullgraph=self.fullgraph,
             budget_s=self.budget_s,
-            runs=self.runs,
+            runs=self.calls,
             cold=self.cold,
         )
 

@@ -140,17 +140,8 @@ class CompileMagics(Magics):
 
     def _show_bench(self, options: Any, report: Any, live: LiveLine) -> Callable[[], None]:
         if not options.quiet:
-            self._end_live(report, live)
+            live.end(self._bundle(report))
         return partial(self._bind, options, report)
-
-    def _end_live(self, report: Any, live: LiveLine) -> None:
-        from compile_magic import render
-
-        if terminal.is_one(self.shell):
-            text = render.text(report, width=terminal.width(), color=terminal.takes_color())
-            live.end({"text/plain": text})
-        else:
-            live.end(render.mimebundle(report))
 
     def _check_name(self, name: str | None) -> None:
         if name is None:
@@ -250,15 +241,24 @@ class CompileMagics(Magics):
             self._publish(report, {"guards": options.guards, "graphs": options.graphs})
 
     def _publish(self, report: Any, shown: dict[str, bool]) -> None:
+        bundle = self._bundle(report, **shown)
+        if terminal.is_one(self.shell):
+            print(bundle["text/plain"])  # noqa: T201 - a terminal
+        else:
+            display(bundle, raw=True)
+
+    def _bundle(self, report: Any, **shown: bool) -> dict[str, str]:
         from compile_magic import render
 
-        if terminal.is_one(self.shell):
-            print(render.text(report, width=terminal.width(), color=terminal.takes_color(), **shown))  # noqa: T201 - a terminal
-        else:
-            display(render.mimebundle(report, **shown), raw=True)
+        if not terminal.is_one(self.shell):
+            return render.mimebundle(report, **shown)
+        text = render.text(report, width=terminal.width(), color=terminal.takes_color(), **shown)
+        return {"text/plain": text}
 
 
 def _parsed(magic: Any, line: str) -> argparse.Namespace:
+    if "--help" in line.split():
+        raise UsageError(f"%{magic.__name__}? shows what there is to give")
     try:
         arguments: argparse.Namespace = parse_argstring(magic, line)
     except ValueError as error:

@@ -49,7 +49,7 @@ CELL_COLUMNS = (
 )
 LEDGER_COLUMNS = (
     Column("recompiles", "right"),
-    Column("compiles", "right"),
+    Column("first", "right"),
     Column("entries", "right"),
     Column("breaks", "right"),
     Column("time", "right"),
@@ -202,7 +202,7 @@ def ledger_summary(report: WatchReport) -> Summary:
         return Summary("compile_watch: nothing was compiled since the watch began")
     counts = (
         (report.compile_count, "compile", ""),
-        (report.recompile_count, "recompile", ""),
+        (report.recompile_count, "of them a recompile", "of them recompiles"),
         (report.graph_break_count, "break site", ""),
         (report.skipped_frame_count, "function left in eager", "functions left in eager"),
         (report.limit_hit_count, "recompile limit reached", "recompile limits reached"),

@@ -109,7 +109,7 @@ SHOWN = (
         "%compile_watch report -o ledger",
         WatchReport,
         report="ledger",
-        promised=("8 compiles, 7 recompiles", "Called since in In[", "7× length"),
+        promised=("8 compiles, 7 of them recompiles", "Called since in In[", "7× length"),
     ),
 )
 

@@ -368,6 +368,7 @@ def test_bad_options_are_one_line_and_nothing_is_lost(notebook: Notebook) -> Non
         "nobody": "there is no `nobody`",
         "--cell chain": "either --cell or targets",
         "--nonsense": "--nonsense",
+        "--help": "%compile_bench? shows",
     }.items():
         result = notebook.run(f"%%compile_bench {line}\ny = chain(x)")
         assert type(result.error).__name__ == "UsageError"

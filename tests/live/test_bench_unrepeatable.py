@@ -49,7 +49,7 @@ def found(setup, cell):
         (
             "class Data:\n    def __init__(self):\n        self.rest = iter([1])\ndata = Data()",
             "data.rest",
-            "`data.rest` is an iterator",
+            "`data` holds `data.rest`, which is an iterator",
         ),
         ("loader = iter(torch.utils.data.DataLoader([1, 2]))", "next(loader)", "is an iterator"),
         ("import itertools\nn = itertools.count()", "next(n)", "`n` is an iterator"),
@@ -347,3 +347,13 @@ def test_no_room_for_a_copy(monkeypatch):
 
     assert namespace["x"].tolist() == [1, 1, 1]
     assert "torch" in sys.modules
+
+
+def test_an_iterator_is_named_as_the_user_names_it() -> None:
+    """Of an iterator deep inside something the user's own name comes first, and what to do is told with it."""
+    it = iter(torch.utils.data.DataLoader([1, 2, 3]))
+    words = find_unrepeatable(ast.parse("x = next(it)").body, {"it": it}, {"it", "next"})
+
+    assert words is not None
+    assert words.startswith("`it` ")
+    assert "Put `x = next(it)` in a cell of its own" in words

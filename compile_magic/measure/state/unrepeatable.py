@@ -172,12 +172,18 @@ def _in_what_is_reached(body: Sequence[ast.stmt], reach: Reach) -> str | None:
     for path, value in (*reach.opaque, *reach.tensors.values()):
         for is_one, what, instead in KINDS:
             if is_one(value):
-                return f"`{path}` {what}. {instead.format(taken=_taking(body, path))}"
+                return f"{_named(path)} {what}. {instead.format(taken=_taking(body, path))}"
         effect = functions.get(id(value))
         if effect is not None and isinstance(value, (types.BuiltinFunctionType, types.FunctionType)):
             name = f"{effect.module}.{effect.name}"
             return f"`{path}` is `{name}`, which a bench would call thousands of times. Put it {_APART}"
     return None
+
+
+def _named(path: str) -> str:
+    """Return a path as a sentence begins with it; one inside of something the user has named begins with that."""
+    name = path.partition(".")[0].partition("[")[0]
+    return f"`{path}`" if name == path else f"`{name}` holds `{path}`, which"
 
 
 def _taking(body: Sequence[ast.stmt], path: str) -> str:
