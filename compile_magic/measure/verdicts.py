@@ -87,7 +87,7 @@ def _settled(found: Findings, facts: Facted) -> BenchCheck | None:
         return None
     ratios = {one.name: statistics.median(one.walls) / max(one.first[-1], 1e-9) for one in ran}
     name = max(ratios, key=lambda each: ratios[each])
-    words = "no steady run is slower than a third one"
+    words = "steady runs take what third ones let expect"
     if ratios[name] > MOST_SLOWDOWN:
         words = (
             f"{name} is {ratios[name]:,.0f} times slower in its steady state than in its third run: something else "
