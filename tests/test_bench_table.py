@@ -192,6 +192,13 @@ def test_a_difference_is_one_only_beyond_interval_and_noise(speedup, interval, s
     assert verdict(one, BenchReport((eager(1.0), one), eager_spread=spread)) == expected
 
 
+def test_an_interval_without_width_is_one_figure() -> None:
+    """Where both ends read alike, the answer gives the figure once."""
+    one = default(1e-3, 0.15, 0.1501, 0.1502)
+
+    assert answer(BenchReport((eager(1.5e-4), one))) == "default is slower here (0.15x)"
+
+
 def test_no_difference_within_the_noise_says_what_the_noise_is() -> None:
     """A ratio that is certain, but within what eager differs from itself, is explained by that figure."""
     one = default(1e-3, 1.04, 1.03, 1.05)

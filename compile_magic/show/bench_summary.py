@@ -116,7 +116,7 @@ def _interval(both: tuple[float, float] | None) -> str:
     if both is None:
         return ""
     low, high = map(ratio, both)
-    return f"{low}x" if low == high else f"{low} to {high}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _why_unsure(both: tuple[float, float] | None, speedup: str, between: str) -> str:
