@@ -12,11 +12,15 @@ from notebook import Notebook
 # What tests run cells with: the fixtures, and the modules whose functions and classes they use.
 _FIXTURES = {"notebook", "kernel", "plain_kernel"}
 _HELPERS = {"notebook", "side_by_side", "kernel", "nbclient.client"}
+# Minutes of measuring, which is alike in each IPython; test_bench_kernel and test_bench_cases measure in older ones too.
+_SLOW = {"test_bench", "test_bench_hostile"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     """Mark the tests that run cells: they are those that an older IPython can fail."""
     for item in items:
+        if item.module.__name__ in _SLOW:
+            continue
         used = {getattr(value, "__module__", None) for value in vars(item.module).values()}
         if _FIXTURES & set(item.fixturenames) or _HELPERS & used:
             item.add_marker("ipython")
