@@ -12,7 +12,7 @@ from notebook import Notebook
 # What tests run cells with: the fixtures, and the modules whose functions and classes they use.
 _FIXTURES = {"notebook", "kernel", "plain_kernel"}
 _HELPERS = {"notebook", "side_by_side", "kernel", "nbclient.client"}
-# Minutes of measuring, which is alike in each IPython; test_bench_kernel and test_bench_cases measure in older ones too.
+# Minutes of measuring, which is alike in each IPython; test_bench_kernel and test_bench_cases measure in all of them.
 _SLOW = {"test_bench", "test_bench_hostile"}
 
 
