@@ -203,8 +203,7 @@ class CellRunner:
 
     def _measure(self, line: str, body: list[ast.stmt], file: str) -> None:
         __tracebackhide__ = True
-        if self._session is not None:
-            raise UsageError(f"{EXPLAIN} is running in this cell already: one for a cell is enough")
+        self._refuse_second()
         self._tracebacks.start()
         try:
             self._bench.measure(line, body, file)
@@ -214,8 +213,7 @@ class CellRunner:
     def _start(self, options: CellOptions, found: plans.Plan) -> None:
         from compile_magic.notebook.session import Session
 
-        if self._session is not None:
-            raise UsageError(f"{EXPLAIN} is running in this cell already: one for a cell is enough")
+        self._refuse_second()
         try:
             session = Session(options, found, self._shell.user_ns)
             session.begin()
@@ -223,6 +221,10 @@ class CellRunner:
             raise UsageError(str(error)) from None
         self._session = session
         vars(builtins).update(session.hooks())
+
+    def _refuse_second(self) -> None:
+        if self._session is not None:
+            raise UsageError(f"{EXPLAIN} is running in this cell already: one for a cell is enough")
 
     def _unhook(self) -> None:
         self._owner = self._depth = None

@@ -20,14 +20,12 @@ from compile_magic.measure.floor.roofline import roofline
 from compile_magic.measure.floor.traffic import Counted
 from compile_magic.measure.lanes import Lane
 from compile_magic.measure.results.results import Results
+from compile_magic.measure.settings import CUDAGRAPH_MODES
 from compile_magic.measure.timing import statistics
 from compile_magic.measure.timing.clock import Clock
 from compile_magic.measure.timing.clock import DeviceClock
 from compile_magic.measure.timing.samples import Samples
 from compile_magic.model import Target
-
-# The modes of torch.compile that use cudagraphs.
-CUDAGRAPH_MODES = frozenset({"reduce-overhead", "max-autotune"})
 
 
 @dataclass

@@ -18,7 +18,7 @@ from compile_magic.measure.stage import EAGER
 from compile_magic.measure.stage import CannotBenchError
 from compile_magic.measure.stage import Stage
 from compile_magic.measure.state.unrepeatable import guarded
-from compile_magic.measure.state.writes import tensors_in
+from compile_magic.measure.tensors import tensors_in
 from compile_magic.measure.timing.clock import DeviceClock
 from compile_magic.measure.uninterrupted import uninterrupted
 from compile_magic.measure.variants import Spec

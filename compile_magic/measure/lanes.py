@@ -35,7 +35,7 @@ _MOST_KNOWN = 10_000
 
 
 class Lane:
-    """Runs the work in one way. Between `begin_block` and `end_block` its calls go to what `_stand_in` gives.
+    """Runs the work in one way. Between `begin_block` and `end_block` its calls go to what `stand_in` gives.
 
     Args:
         name: the variant's name.

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+# The modes of torch.compile in which Inductor records cudagraphs.
+CUDAGRAPH_MODES = frozenset({"reduce-overhead", "max-autotune"})
+
 
 @dataclass(frozen=True)
 class Settings:

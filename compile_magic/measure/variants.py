@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from compile_magic import _torch
 from compile_magic.measure.settings import Settings
+from compile_magic.run.capture import check_backend
 from compile_magic.run.run import Options
 
 AS_WRITTEN = "as written"
@@ -22,8 +23,7 @@ def check(modes: Sequence[str], backends: Sequence[str]) -> None:
         if mode != "default":
             _torch.mode_options(mode)
     for backend in backends:
-        if backend not in _torch.backend_names():
-            raise ValueError(f"there is no backend {backend!r}: the usual ones are eager, aot_eager and inductor")
+        check_backend(backend)
 
 
 @dataclass(frozen=True)

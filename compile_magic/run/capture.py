@@ -181,6 +181,19 @@ class _LogHandler(logging.Handler):
         return True
 
 
+def check_backend(name: str) -> None:
+    """Look whether there is a backend of that name.
+
+    Raises:
+        ValueError: there is none; the message says where they are listed.
+    """
+    if name not in _torch.backend_names():
+        raise ValueError(
+            f"there is no backend {name!r}: the usual ones are eager, aot_eager, inductor and cudagraphs; "
+            "torch.compiler.list_backends(()) lists them all"
+        )
+
+
 # Settings of Inductor's, by name.
 Patches = tuple[tuple[str, Any], ...]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import platform
 import types
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from compile_magic import _torch
 from compile_magic.model import Target
 from compile_magic.run.capture import CountingBackend
 from compile_magic.run.capture import Recorder
+from compile_magic.run.capture import check_backend
 from compile_magic.run.explained import ExplainedCall
 from compile_magic.run.files import roots
 from compile_magic.run.marks import Marks
@@ -74,15 +74,10 @@ class Run:
 
     replaces_compiled = False
 
-    def __init__(self, options: Options, *, mode: str, only: Sequence[str] = ()) -> None:
-        if options.backend not in _torch.backend_names():
-            raise ValueError(
-                f"there is no backend {options.backend!r}: the usual ones are eager, aot_eager, inductor and "
-                "cudagraphs; torch.compiler.list_backends(()) lists them all"
-            )
+    def __init__(self, options: Options, *, mode: str) -> None:
+        check_backend(options.backend)
         self._options = options
         self._mode = mode
-        self._only = tuple(only)
         self._recorder = Recorder()
         self._backend = CountingBackend(options.backend, self._recorder, mode=options.mode, patches=options.patches)
         self._marks = Marks()

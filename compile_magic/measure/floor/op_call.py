@@ -14,6 +14,7 @@ import torch
 
 from compile_magic import _torch
 from compile_magic.measure.floor.touched import view_of
+from compile_magic.measure.tensors import tensors_in
 
 
 @dataclass(frozen=True)
@@ -178,15 +179,6 @@ ROWS: Mapping[str, tuple[str, Callable[[Call], int]]] = {
     **dict.fromkeys(("index_put_", "_index_put_impl_"), ("self", _source(2))),
     **dict.fromkeys(("index_add_", "index_copy_", "scatter_", "scatter_add_"), ("self", _source(2))),
 }
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in a value that an op takes or gives: a tensor, a list of them, or anything else."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from tensors_in(item)
 
 
 def dense_in(value: Any) -> Iterator[torch.Tensor]:

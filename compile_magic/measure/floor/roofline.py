@@ -18,6 +18,7 @@ from compile_magic.bench_model import BenchCheck
 from compile_magic.bench_model import Roofline
 from compile_magic.measure.floor.ceilings import Rates
 from compile_magic.measure.floor.traffic import Counted
+from compile_magic.measure.settings import CUDAGRAPH_MODES
 
 # A device that works for less than this part of a run waits for launches most of the time.
 BUSY_ENOUGH = 0.5
@@ -30,8 +31,6 @@ LEAST_EXPLAINED = 0.1
 LEAST_HELP = 0.95
 # The ceilings are measured, and clocks vary: a variant may be this near to them, in per cent.
 MOST_PERCENT = 105.0
-# Modes in which Inductor records cudagraphs.
-CUDAGRAPH_MODES = frozenset(("reduce-overhead", "max-autotune"))
 _HUNDRED = 100.0
 
 

@@ -17,11 +17,11 @@ from compile_magic.measure.floor.op_call import Call
 from compile_magic.measure.floor.op_call import Move
 from compile_magic.measure.floor.op_call import in_parts
 from compile_magic.measure.floor.op_call import storage_of
-from compile_magic.measure.floor.op_call import tensors_in
 from compile_magic.measure.floor.pointwise import costed
 from compile_magic.measure.floor.touched import View
 from compile_magic.measure.floor.touched import union
 from compile_magic.measure.floor.touched import view_of
+from compile_magic.measure.tensors import tensors_in
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,10 @@ import torch
 from compile_magic import _torch
 from compile_magic.measure.results.float64_op import Op
 from compile_magic.measure.results.float64_op import merged
-from compile_magic.measure.results.float64_op import tensors_in
 from compile_magic.measure.results.shadows import Shadows
 from compile_magic.measure.results.shadows import is_inexact
 from compile_magic.measure.results.twins import TWINS
+from compile_magic.measure.tensors import tensors_in
 
 
 class Float64(_torch.DispatchMode):

@@ -17,6 +17,7 @@ from compile_magic.measure.results.shadows import is_inexact
 from compile_magic.measure.results.shadows import wide
 from compile_magic.measure.results.twins import TWINS
 from compile_magic.measure.results.twins import can_draw
+from compile_magic.measure.tensors import tensors_in
 
 # Written without a word in the schema (torch 2.13: Normalization.cpp takes running statistics as plain arguments).
 _UNDECLARED = frozenset(f"aten::{name}_batch_norm" for name in ("native", "cudnn", "miopen"))
@@ -53,7 +54,7 @@ class Op:
         self._op, self._args, self._kwargs, self._shadows = op, args, kwargs, shadows
         self._given = {**dict(zip([name for name, _, _ in kinds or ()], args, strict=False)), **kwargs}
         self.name = _torch.op_name(op)
-        self.tensors = tensors_in([args, kwargs])
+        self.tensors = list(tensors_in([args, kwargs]))
         written = {name for name, is_written, _ in kinds or () if is_written}
         written |= _RUNNING if self.name in _UNDECLARED else set()
         self.written = [one for name in sorted(written) for one in tensors_in(self._given.get(name))]
@@ -166,14 +167,6 @@ class Op:
         if is_inexact(value):
             raise NotImplementedError(f"{self.name} writes to a tensor that float64 values can't stand beside")
         return self._copies[id(value)]
-
-
-def tensors_in(value: Any) -> list[torch.Tensor]:
-    """Return the tensors among arguments or results of an op."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return [one for part in parts for one in tensors_in(part)]
 
 
 def merged(out: Any, precise: Any, settle: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Any:

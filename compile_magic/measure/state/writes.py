@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 
 from compile_magic import _torch
+from compile_magic.measure.tensors import tensors_in
 
 
 class UnrepeatableError(BaseException):  # an `except Exception` of the user's must not swallow it
@@ -123,14 +124,3 @@ def _places(op: Any) -> tuple[tuple[int, str], ...] | None:
         return None
     unsaid = UNSAID.get(_torch.op_name(op), ())
     return tuple((n, name) for n, (name, writes, _) in enumerate(arguments) if writes or name in unsaid)
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in an argument or a result: itself, or in lists, tuples and dicts."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_in(item)
-    elif isinstance(value, dict):
-        yield from tensors_in(list(value.values()))
