@@ -14,7 +14,6 @@ import inspect
 import logging
 import re
 import sys
-import warnings
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -24,6 +23,8 @@ from types import FrameType
 from typing import Any
 
 import torch
+
+from compile_magic.unmoved import unmoved
 
 TRACE_LOGGER = "torch.__trace"
 
@@ -36,9 +37,14 @@ DROPPED_KINDS = frozenset(
 @functools.cache
 def _module(name: str) -> Any:
     try:
-        return importlib.import_module(name)
+        return sys.modules.get(name) or _imported(name)
     except ImportError:
         return None
+
+
+def _imported(name: str) -> Any:
+    with unmoved():
+        return importlib.import_module(name)
 
 
 def find(module: str, path: str, default: Any = None) -> Any:
@@ -55,10 +61,16 @@ _INDUCTOR = ("torch._inductor.compile_fx",)
 
 def preload(*, inductor: bool = False) -> None:
     """Import what the first compile would import, so that its warnings and log levels don't land in the user's cell."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name in (*_COMPILER, *(_INDUCTOR if inductor else ())):
-            _module(name)
+    for name in (*_COMPILER, *(_INDUCTOR if inductor else ())):
+        _module(name)
+    _fill_tables()
+
+
+@functools.cache
+def _fill_tables() -> None:
+    # While Dynamo works this one out it sets warning filters, and Python then forgets which warnings it has shown.
+    with unmoved():
+        find("torch._dynamo.variables.torch", "get_overridable_functions", lambda: None)()
 
 
 def torch_root() -> str:
@@ -147,6 +159,7 @@ def compile_id() -> str:
 
 def backend_names() -> list[str]:
     """Return the names that `torch.compile(backend=...)` takes."""
+    preload()
     registered: list[str] = list(torch.compiler.list_backends(exclude_tags=()))
     return registered
 
@@ -162,7 +175,9 @@ def backend_function(
     """
     if name not in backend_names():
         raise KeyError(name)
-    function: Callable[..., Any] = find("torch._dynamo.backends.registry", "lookup_backend")(name)
+    preload(inductor=name == "inductor")
+    with unmoved():
+        function: Callable[..., Any] = find("torch._dynamo.backends.registry", "lookup_backend")(name)
     options = {**(mode_options(mode) if mode not in (None, "default") else {}), **(patches or {})}
     if not options:
         return function
@@ -331,8 +346,8 @@ class ProcessState:
     """
 
     def __init__(self) -> None:
-        self._pgo = importlib.import_module("torch._dynamo.pgo")
-        self._utils = importlib.import_module("torch._dynamo.utils")
+        self._pgo = _module("torch._dynamo.pgo")
+        self._utils = _module("torch._dynamo.utils")
 
     def shapes(self) -> tuple[Any, set[str]]:
         """Return the memory of dynamic shapes: states by function, and the sources known to be dynamic."""
@@ -409,7 +424,7 @@ def frame_count() -> int:
 
 def forget_frames(first: int, past: int, *, rewind: bool) -> None:
     """Drop the compile counts of frames `first` to `past`, and give their ids out again if `rewind`."""
-    module = importlib.import_module("torch._dynamo.convert_frame")
+    module = _module("torch._dynamo.convert_frame")
     counts = getattr(module, "FRAME_COMPILE_COUNTER", {})
     for frame in [frame for frame in counts if isinstance(frame, int) and first <= frame < past]:
         del counts[frame]
@@ -564,7 +579,7 @@ def failed_node(frame: FrameType, line: int) -> tuple[str, str]:
 # --- bench: every op of a run ----------------------------------------------------------------------------------------
 
 
-class DispatchMode(importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode):  # type: ignore[misc]  # a class of torch's that has no public name
+class DispatchMode(_module("torch.utils._python_dispatch").TorchDispatchMode):  # type: ignore[misc]  # a class of torch's that has no public name
     """Torch's mode whose `__torch_dispatch__` sees each op of the code inside, also those of a backward."""
 
     # Without it torch refuses torch.cond and the like while the mode is on.

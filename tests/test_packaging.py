@@ -27,12 +27,13 @@ PURE = {
     "serial",
     "show",
     "trace",
+    "unmoved",
     "watch_model",
 }
 NOTEBOOK = {"magics", "cell"}
 # What may import what: a layer may use itself and those before it.
 LAYERS = (
-    {"errors", "serial", "report", "model", "bench_model", "watch_model", "trace", "ledger"},
+    {"unmoved", "errors", "serial", "report", "model", "bench_model", "watch_model", "trace", "ledger"},
     {"read"},
     {"show"},
     {"render"},

@@ -11,7 +11,13 @@ from typing import Protocol
 from compile_magic.model import ExplainReport
 from compile_magic.report import Report
 from compile_magic.show.blocks import Block
+from compile_magic.unmoved import unmoved
 from compile_magic.watch_model import WatchReport
+
+with unmoved():
+    # Before the renderers, whoever imports them first: on import it draws from Python's `random`.
+    import rich.console
+    import rich.table  # noqa: F401 - see above
 
 
 class Renderer(Protocol):

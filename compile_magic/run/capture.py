@@ -10,6 +10,7 @@ from typing import Any
 
 from compile_magic import _torch
 from compile_magic.trace import Record
+from compile_magic.unmoved import unmoved
 
 # Whether this thread is inside an intercepted call: one mark for all recorders.
 _explaining = threading.local()
@@ -218,7 +219,9 @@ class CountingBackend:
             if node.op.startswith("call"):
                 ops[_op_name(node.target)] = ops.get(_op_name(node.target), 0) + 1
         self._recorder.add("backend_graph", compile_id=_torch.compile_id(), data={"ops": ops})
-        return self._compile(graph_module, example_inputs, **options)
+        # Inductor sets variables of the environment, lengthens sys.path and raises the recursion limit.
+        with unmoved(quiet=False):
+            return self._compile(graph_module, example_inputs, **options)
 
 
 def _op_name(target: Any) -> str:

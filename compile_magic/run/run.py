@@ -30,6 +30,7 @@ from compile_magic.run.threads import other_threads_busy
 from compile_magic.trace import Capture
 from compile_magic.trace import Record
 from compile_magic.trace import SourceFile
+from compile_magic.unmoved import unmoved
 
 # Most of what a cell calls; none of it can be the user's.
 NEVER_USERS = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType)
@@ -183,7 +184,7 @@ class Run:
             options["isolate_recompiles"] = True
         self._marks.watch((candidate, getattr(candidate, "__self__", None)))
         in_place = isinstance(candidate, torch.nn.Module) and _torch.compiled_original(candidate) is candidate
-        with _torch.inline_frames_of(self._inline):
+        with _torch.inline_frames_of(self._inline), unmoved(quiet=False):
             what = _torch.call_impl(candidate) if in_place else candidate
             return torch.compile(what, backend=self._backend, **options)
 
