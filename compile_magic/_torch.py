@@ -670,6 +670,31 @@ def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     return [getattr(plain, part)().detach() for part in _SPARSE_PARTS.get(tensor.layout, ())]
 
 
+def hooks_of(tensor: torch.Tensor) -> dict[str, dict[Any, Any]]:
+    """Return the tables of the hooks on a tensor, by the name of the attribute."""
+    names = ("_backward_hooks", "_post_accumulate_grad_hooks")
+    found = {name: getattr(tensor, name, None) for name in names}
+    return {name: table for name, table in found.items() if isinstance(table, dict)}
+
+
+def global_hooks() -> list[tuple[str, dict[str, Any], list[str]]]:
+    """Return the modules of torch that keep the hooks on all modules and optimizers: path, names, which those are."""
+    places = (("torch.nn.modules.module", "_global_"), ("torch.optim.optimizer", "_global_optimizer_"))
+    found = [(name, vars(_module(name)), start) for name, start in places]
+    return [(name, held, [one for one in held if one.startswith(start)]) for name, held, start in found]
+
+
+def saved_tensor_hooks() -> tuple[Any, ...]:
+    """Return what is called with each tensor that autograd saves now, and when it is used."""
+    pair = find("torch._C._autograd", "_top_saved_tensors_default_hooks", lambda _: None)(True)  # noqa: FBT003 - of C
+    return tuple(pair or ())
+
+
+def open_modes() -> list[Any]:
+    """Return the modes that see each function or op now."""
+    return [*function_modes(), *find("torch.utils._python_dispatch", "_get_current_dispatch_mode_stack", list)()]
+
+
 def accumulates_into(node: Any) -> torch.Tensor | None:
     """Return the leaf whose gradient a node of an autograd graph adds to, None for other nodes."""
     found = getattr(node, "variable", None)

@@ -30,6 +30,7 @@ from compile_magic.measure.settings import Settings
 from compile_magic.measure.stage import CannotBenchError
 from compile_magic.measure.stage import Stage
 from compile_magic.measure.stage import Surroundings
+from compile_magic.measure.state.aside import set_aside
 from compile_magic.measure.state.unrepeatable import UnrepeatableError
 from compile_magic.measure.state.walk import forget_classes
 from compile_magic.measure.steady import steady_state
@@ -62,7 +63,7 @@ def measure(work: Work, settings: Settings, around: Surroundings, *, mode: str) 
         mode: how the work is run, as in the report.
     """
     start = time.perf_counter()
-    with _own_dispatch():
+    with _own_dispatch(), set_aside():
         stage = _measured(Stage(work, settings, around))
     return _report(stage, mode, time.perf_counter() - start)
 

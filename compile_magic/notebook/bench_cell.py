@@ -20,6 +20,7 @@ from compile_magic.measure.bench import measure
 from compile_magic.measure.settings import Progress
 from compile_magic.measure.settings import Settings
 from compile_magic.measure.stage import Surroundings
+from compile_magic.measure.state.aside import set_aside
 from compile_magic.measure.state.unrepeatable import find_unrepeatable
 from compile_magic.measure.work import KEEP
 from compile_magic.measure.work import CellWork
@@ -81,7 +82,7 @@ def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, shell: Shell) ->
         return _not_measured(found, f"Python refuses the cell: {error.msg}")
     work = CellWork(code, namespace, found.bound, _hooks(namespace))
     around = Surroundings(used=used, silenced=shell.silenced, progress=shell.progress)
-    with set_up(head, work, used, shell.silenced):
+    with set_aside(), set_up(head, work, used, shell.silenced):
         if head.failed:
             return _not_measured(found, head.failed)
         report = measure(work, options.settings, around, mode=found.mode)

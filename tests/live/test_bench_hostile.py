@@ -146,6 +146,108 @@ SHOWS = {
     "much": Case("print('z' * 200_000)\ny = f(x)"),
     "a display": Case("from IPython.display import display\ndisplay({'text/plain': 'd'}, raw=True)\ny = f(x)"),
 }
+_HITS = "hits = []\nlin = nn.Linear(3, 1)\n"
+_BACKWARD = "y = lin(x).sum()\ny.backward()"
+_ADAM = "opts = {p: torch.optim.Adam([p], lr=0.1) for p in lin.parameters()}\n"
+HOOKS = {
+    "an optimizer's step in a hook on gradients": Case(
+        "loss = lin(x).pow(2).sum()\nloss.backward()",
+        _HITS + _ADAM + "def hook(p):\n    opts[p].step()\n    opts[p].zero_grad()\n"
+        "for p in lin.parameters():\n    handle = p.register_post_accumulate_grad_hook(hook)\n",
+        then="[o.state[p]['exp_avg'].tolist() for p, o in opts.items()]",
+    ),
+    "a hook on a tensor": Case(_BACKWARD, _HITS + "h = lin.weight.register_hook(lambda g: hits.append(1))\n"),
+    "a bound method on a tensor": Case(
+        _BACKWARD,
+        "class Keep:\n    def __init__(self):\n        self.n = 0\n    def see(self, g):\n        self.n += 1\n"
+        "keep = Keep()\n" + _HITS + "h = lin.weight.register_hook(keep.see)\n",
+        then="keep.n",
+    ),
+    "a default argument of a hook": Case(
+        _BACKWARD,
+        _HITS + "def see(g, seen=[]):\n    seen.append(1)\nh = lin.weight.register_hook(see)\n",
+        then="see.__defaults__",
+    ),
+    "a hook on a leaf that a graph leads to": Case(
+        "loss.backward(retain_graph=True)\ny = f(x)",
+        _HITS + "h = lin.weight.register_hook(lambda g: hits.append(1))\nloss = lin(x).sum()\ndel lin\n",
+    ),
+    "what a function of autograd keeps": Case(
+        "loss.backward(retain_graph=True)\ny = f(x)",
+        "class Twice(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, t):\n        ctx.seen = []\n"
+        "        return t * 2\n    @staticmethod\n    def backward(ctx, g):\n        ctx.seen.append(1)\n"
+        "        return g * len(ctx.seen)\nw = torch.ones(3, requires_grad=True)\nloss = Twice.apply(w).sum()\n",
+        then="w.grad",
+    ),
+    "a hook on all modules": Case(
+        "y = net(x)",
+        "hits = []\nh = nn.modules.module.register_module_forward_hook(lambda *a: hits.append(1))\n",
+        then="h.remove()",
+    ),
+    "a hook on all modules, made in the cell": Case(
+        "h = nn.modules.module.register_module_forward_hook(lambda *a: None)\ny = net(x)",
+        then="n = len(nn.modules.module._global_forward_hooks)\nh.remove()\nn",
+    ),
+    "a hook on all optimizers": Case(
+        "net(x).sum().backward()\nopt.step()",
+        "hits = []\nopt = torch.optim.SGD(net.parameters(), 0.1)\n"
+        "from torch.optim.optimizer import register_optimizer_step_post_hook as register\n"
+        "h = register(lambda *a: hits.append(1))\n",
+        then="h.remove()",
+    ),
+    "a hook on an optimizer": Case(
+        "net(x).sum().backward()\nopt.step()",
+        "hits = []\nopt = torch.optim.SGD(net.parameters(), 0.1)\n"
+        "h = opt.register_step_pre_hook(lambda *a: hits.append(1))\n",
+    ),
+    "a hook on what autograd saves": Case(
+        "y = net(x)",
+        "hits = []\ndef pack(t):\n    hits.append(1)\n    return t\n"
+        "saving = torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t)\nsaving.__enter__()\n",
+        then="saving.__exit__()\ndel saving",
+    ),
+}
+CALLED = {
+    "a callback of the garbage collector": Case(
+        "y = f(x)\ngc.collect()\nn = len(hits)",
+        "import gc\nhits = []\ngc.collect()\ngc.disable()\ngc.callbacks.append(lambda *a: hits.append(1))\n",
+        then="gc.callbacks.pop()\ngc.enable()",
+    ),
+    "what shows a warning": Case(
+        "warnings.warn('hey')\ny = f(x)",
+        "import warnings\nhits, old = [], warnings.showwarning\nwarnings.showwarning = lambda *a: hits.append(1)\n",
+        then="warnings.showwarning = old\ndel old",
+    ),
+    "warnings that the cell records": Case(
+        "with warnings.catch_warnings(record=True) as got:\n    warnings.simplefilter('always')\n"
+        "    warnings.warn('hey')\nn = len(got)\nassert n == 1\ndel got\ny = f(x)",
+        "import warnings\n",
+    ),
+    "what is told of an error in a __del__": Case(
+        "K()\ny = f(x)",
+        "import sys\nhits, old = [], sys.unraisablehook\nsys.unraisablehook = lambda e: hits.append(1)\n"
+        "class K:\n    def __del__(self):\n        raise ValueError\n",
+        then="sys.unraisablehook = old\ndel old",
+    ),
+    "a handler of a logger": Case(
+        "log.warning('hi')\ny = f(x)",
+        "import logging\nhits = []\nclass Tells(logging.Handler):\n    def emit(self, record, hits=hits):\n"
+        "        hits.append(record.getMessage())\nlog = logging.getLogger('cmh3')\nlog.addHandler(Tells())\n",
+        then="log.handlers.clear()",
+    ),
+    "a handler that the cell itself adds": Case(
+        "h = logging.handlers.MemoryHandler(9)\nlog.addHandler(h)\nlog.warning('hi')\nn = len(h.buffer)\n"
+        "assert n == 1\ny = f(x)",
+        "import logging.handlers\nlog = logging.getLogger('cmh4')\n",
+        then="log.handlers.clear()",
+    ),
+    "a memory handler of the library's": Case(
+        "log.warning('hi')\ny = f(x)",
+        "import logging.handlers\nh = logging.handlers.MemoryHandler(9)\nlog = logging.getLogger('cmh5')\n"
+        "log.addHandler(h)\n",
+        then="log.handlers.clear()\nlen(h.buffer)",
+    ),
+}
 COMPILES = {
     "sizes": Case("for n in range(2, 5):\n    y = f(torch.ones(n))"),
     "a graph break": Case("def b(x):\n    x = x + 1\n    print('in b')\n    return x * 2\ny = b(x)"),
@@ -219,11 +321,28 @@ REFUSED = {
     "a cell in the cell": Case("ip = get_ipython()\nr = ip.run_cell('w = 1;')\ny = f(x)", why="in IPython"),
     "a command": Case("!true\ny = f(x)", why="!true"),
     "backward twice": Case("loss.backward()\ny = f(x)", "loss = net(x).sum()\n", why="which an earlier cell made"),
+    "a mode that counts, open before": Case(
+        "y = net(x)",
+        "from torch.overrides import TorchFunctionMode\nhits = []\nclass Counts(TorchFunctionMode):\n"
+        "    def __torch_function__(self, func, types, args=(), kwargs=None):\n        hits.append(1)\n"
+        "        return func(*args, **(kwargs or {}))\nmode = Counts()\nmode.__enter__()\n",
+        then="mode.__exit__(None, None, None)\ndel mode",
+        why="a mode that an earlier cell has entered",
+    ),
     "awaits": Case("import asyncio\nawait asyncio.sleep(0)\ny = f(x)", why="awaits at its top level"),
     "return": Case("y = f(x)\nreturn 3", why="Python refuses the cell"),
     "only imports": Case("import math", why="only defines and imports"),
 }
-ALL = {"defines": DEFINES, "binds": BINDS, "state": STATE, "shows": SHOWS, "compiles": COMPILES, "refused": REFUSED}
+ALL = {
+    "defines": DEFINES,
+    "binds": BINDS,
+    "state": STATE,
+    "hooks": HOOKS,
+    "shows": SHOWS,
+    "called": CALLED,
+    "compiles": COMPILES,
+    "refused": REFUSED,
+}
 CASES = [pytest.param(case, id=f"{group}: {name}") for group, cases in ALL.items() for name, case in cases.items()]
 
 

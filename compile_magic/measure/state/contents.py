@@ -69,16 +69,21 @@ class Stored:
 class Contents:
     """The memory of the tensors that a walk has found."""
 
-    def __init__(self, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def __init__(self) -> None:
         self._stored: dict[int, Stored] = {}
-        for path, tensor in tensors:
-            key = _torch.storage_key(tensor)
-            if key not in self._stored and tensor.device.type != "meta":
-                self._stored[key] = Stored(path, tensor)
-        for device in {stored.device for stored in self._stored.values()}:
-            self._begin(device, [stored for stored in self._stored.values() if stored.device == device])
         # Known to be written, as (number, memory): what is put back between runs.
         self._written: dict[int, Stored] = {}
+
+    def add(self, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Remember the memory of more tensors."""
+        new: dict[int, Stored] = {}
+        for path, tensor in tensors:
+            key = _torch.storage_key(tensor)
+            if key not in self._stored and key not in new and tensor.device.type != "meta":
+                new[key] = Stored(path, tensor)
+        self._stored.update(new)
+        for device in {stored.device for stored in new.values()}:
+            self._begin(device, [stored for stored in new.values() if stored.device == device])
 
     def _begin(self, device: torch.device, there: list[Stored]) -> None:
         small = sum(stored.nbytes for stored in there) <= limit(device)

@@ -180,21 +180,48 @@ def _subject(effect: Effect, args: Sequence[Any]) -> str:
 def _is_asked_by_user() -> bool:
     """Return whether the user's code is among the callers, and no compiler, import or pool of workers in between.
 
-    Other threads of the kernel, which save the history and the like, have no code of the user's among theirs.
+    Neither is it the user's if we ourselves do it: what lies between a run and the bench around it, as the profiler
+    that is started there. Other threads of the kernel, which save the history and the like, have no code of the user's
+    among their callers.
     """
     frame = inspect.currentframe()
     while frame is not None:
         file = frame.f_code.co_filename
-        if _is_machinery(file):
-            return False
-        if is_user_file(file):
+        if is_user_file(file) or file == _run_of():
             return True
+        if _is_machinery(file) or _is_ours(file):
+            return False
         frame = frame.f_back
     return False
 
 
 def _is_machinery(file: str) -> bool:
     return file.startswith(_machinery())
+
+
+def _is_ours(file: str) -> bool:
+    """Return whether code of ours that does not stand between the user's code and what that calls is in a file."""
+    return file.startswith(roots().tool) and not file.startswith(_between())
+
+
+@functools.cache
+def _run_of() -> str:
+    """Return the file of ours whose code begins a run of the user's."""
+    return str(Path(roots().tool, "measure", "work.py"))
+
+
+@functools.cache
+def _between() -> tuple[str, ...]:
+    """Return how the files begin whose code is called by a run: guards, modes, and what stands in for a callable."""
+    measure = Path(roots().tool, "measure")
+    return (
+        str(measure / "state"),
+        str(measure / "results"),
+        str(measure / "share.py"),
+        str(measure / "floor" / "traffic.py"),
+        str(Path(roots().tool, "run")),
+        str(Path(roots().tool, "_torch.py")),
+    )
 
 
 @functools.cache

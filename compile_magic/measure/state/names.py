@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from types import CodeType
@@ -83,6 +84,7 @@ class UsedNames:
         self._modules: list[tuple[str, ModuleType]] = []
         self._libraries: list[tuple[str, ModuleType]] = []
         self._seen: dict[int, tuple[str, dict[str, Any], set[str]]] = {}
+        self._kept: defaultdict[int, set[str]] = defaultdict(set)
 
     def add_module(self, path: str, module: ModuleType) -> None:
         """Take note of a module of the user's."""
@@ -120,10 +122,13 @@ class UsedNames:
         return [(f"{prefix}{name}", held[name]) for name in sorted(new) if name in held]
 
     def kept(self) -> list[NamesKept]:
-        """Return those names, remembered, of each dict but the notebook's."""
+        """Return those names that were not returned before, remembered, of each dict but the notebook's."""
         others = [one for one in self._seen.values() if one[1] is not self._namespace]
-        return [NamesKept(path, held, partial(_given, names)) for path, held, names in others]
+        found = [(path, held, frozenset(names - self._kept[id(held)])) for path, held, names in others]
+        for _, held, names in found:
+            self._kept[id(held)] |= names
+        return [NamesKept(path, held, partial(_given, names)) for path, held, names in found if names]
 
 
-def _given(names: set[str], _: object) -> set[str]:
+def _given(names: frozenset[str], _: object) -> frozenset[str]:
     return names

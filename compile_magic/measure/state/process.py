@@ -7,10 +7,13 @@ others, put back in the end.
 from __future__ import annotations
 
 import gc
+import locale
 import os
 import random
 import signal
+import socket
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -239,6 +242,27 @@ def _set_signals(then: Mapping[int, Any]) -> None:
             signal.signal(number, handler)
 
 
+def _decimal() -> Any:
+    module = sys.modules.get("decimal")
+    return None if module is None else (module.getcontext(), module.getcontext().copy())
+
+
+def _same_decimal(now: Any, then: Any) -> bool:
+    # Imported by the run, it is as it begins.
+    return then is None or (now[0] is then[0] and repr(now[1]) == repr(then[1]))
+
+
+def _set_decimal(then: Any) -> None:
+    held, copy = then
+    sys.modules["decimal"].setcontext(held)
+    for name in ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "flags", "traps"):
+        setattr(held, name, getattr(copy, name))
+
+
+def _set_callbacks(then: list[Any]) -> None:
+    gc.callbacks[:] = then
+
+
 def _set_collecting(then: bool) -> None:  # noqa: FBT001 - it is the value that was read
     (gc.enable if then else gc.disable)()
 
@@ -261,7 +285,17 @@ SETTINGS: tuple[Aspect, ...] = (
     Aspect("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
     Aspect("garbage collection", gc.isenabled, _set_collecting),
     Aspect("warning filters", lambda: list(warnings.filters), _set_filters),
+    Aspect("gc's thresholds", gc.get_threshold, lambda then: gc.set_threshold(*then)),
+    Aspect("gc's callbacks", lambda: list(gc.callbacks), _set_callbacks),
+    _flag(warnings, "showwarning", "warnings.showwarning"),
+    _flag(warnings, "formatwarning", "warnings.formatwarning"),
     _flag(sys, "excepthook", "sys.excepthook"),
+    _flag(sys, "unraisablehook", "sys.unraisablehook"),
+    _flag(threading, "excepthook", "threading.excepthook"),
+    Aspect("the interval of thread switches", sys.getswitchinterval, sys.setswitchinterval),
+    Aspect("the sockets' timeout", socket.getdefaulttimeout, socket.setdefaulttimeout),
+    Aspect("the locale", lambda: locale.setlocale(locale.LC_ALL), lambda then: locale.setlocale(locale.LC_ALL, then)),
+    Aspect("the decimal context", _decimal, _set_decimal, _same_decimal),
     Aspect("signal handlers", _signals, _set_signals),
     Aspect("modules of yours that are imported", _users_modules, _set_users_modules),
     Aspect("modes of torch that are open", _torch.function_modes, _torch.set_function_modes),

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from contextlib import ExitStack
 from contextlib import contextmanager
 from functools import lru_cache
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ from compile_magic.measure.state.tensors import SparseKept
 from compile_magic.measure.state.tensors import TensorKept
 from compile_magic.measure.state.tensors import has_storage
 from compile_magic.measure.state.walk import MOST_OBJECTS
-from compile_magic.measure.state.walk import walk
+from compile_magic.measure.state.walk import walker
 from compile_magic.measure.state.writes import UnrepeatableError
 from compile_magic.measure.state.writes import Writes
 
@@ -46,32 +47,39 @@ class Snapshot:
     """
 
     def __init__(self, namespace: dict[str, Any], used: Iterable[str], extra: Mapping[str, Any] | None = None) -> None:
-        with _torch.without_modes():
-            reach = walk(namespace, {*used, "__warningregistry__"}, {**(extra or {}), **users_handlers()})
-            self._names = NamesKept("", namespace, _own_names)
-            self._tensors = [TensorKept(path, tensor) for path, tensor in reach.tensors.values()]
-            sparse = [SparseKept(t.path, t.tensor) for t in self._tensors if _torch.sparse_parts(t.tensor)]
-            arrays = [ArrayKept(path, array) for path, array in reach.arrays]
-            tables = [DictKept(name, table) for name, table in _torch.registries()]
-            self._kept: list[Kept] = [
-                self._names,
-                *reach.kept,
-                *arrays,
-                *self._tensors,
-                *sparse,
-                LoggersKept(),
-                *tables,
-            ]
-            stored = [(t.path, t.tensor) for t in self._tensors if has_storage(t.tensor)]
-            self._versions = [_torch.version_of(t.tensor) for t in self._tensors]
-            self._contents = Contents([*stored, *((kept.path, part) for kept in sparse for part in kept.parts)])
-        self._paths = {id(t.tensor): t.path for t in self._tensors}
-        self._watch = _Watch(self._tensors, self._paths, self._contents)
+        self._walker = walker(namespace, {*used, "__warningregistry__"})
+        self._names = NamesKept("", namespace, _own_names)
+        self._kept: list[Kept] = [self._names]
+        self._tensors: list[TensorKept] = []
+        self._versions: list[int] = []
+        self._paths: dict[int, str] = {}
+        self._contents = Contents()
+        self._watch = _Watch(self._paths, self._contents)
+        self.complete = True
+        self.reach({**(extra or {}), **users_handlers(), **_hooks()})
+        tables = [DictKept(name, table) for name, table in _torch.registries()]
+        flags = [NamesKept(path, held, partial(_these, names)) for path, held, names in _torch.global_hooks()]
+        self._kept += [LoggersKept(), *tables, *flags]
         self._draws, self._settings = process.kept(process.DRAWS), process.kept(process.SETTINGS)
         self._known: dict[int, Kept] = {}
         self._drawn = False
         self._looks = 0
-        self.complete = reach.complete
+
+    def reach(self, extra: Mapping[str, Any]) -> None:
+        """Remember what these lead to and was not remembered before."""
+        found = self._walker.run(extra)
+        self.complete = self.complete and found.complete
+        with _torch.without_modes():
+            tensors = [TensorKept(path, tensor) for path, tensor in found.tensors.values()]
+            sparse = [SparseKept(t.path, t.tensor) for t in tensors if _torch.sparse_parts(t.tensor)]
+            arrays = [ArrayKept(path, array) for path, array in found.arrays]
+            self._kept += [*found.kept, *arrays, *tensors, *sparse]
+            self._tensors += tensors
+            self._versions += [_torch.version_of(t.tensor) for t in tensors]
+            self._paths.update({id(t.tensor): t.path for t in tensors})
+            self._watch.add(tensors)
+            stored = [(t.path, t.tensor) for t in tensors if has_storage(t.tensor)]
+            self._contents.add([*stored, *((kept.path, part) for kept in sparse for part in kept.parts)])
 
     # --- while it runs -----------------------------------------------------------------------------------------------
 
@@ -187,13 +195,17 @@ class Snapshot:
 class _Watch:
     """Is told by the mode what the ops of a run take, write and give."""
 
-    def __init__(self, tensors: list[TensorKept], paths: Mapping[int, str], contents: Contents) -> None:
+    def __init__(self, paths: Mapping[int, str], contents: Contents) -> None:
         self._paths, self._contents = paths, contents
-        self.nodes = {id(t.node): (t.path, t.node) for t in tensors if t.node is not None}
-        bases = [(t.path, _torch.base_of(t.tensor)) for t in tensors]
-        self._looked_at = {id(base): path for path, base in bases if base is not None}
+        self.nodes: dict[int, tuple[str, Any]] = {}
+        self._looked_at: dict[int, str] = {}
         self._born: set[int] = set()
         self._strangers: set[int] = set()
+
+    def add(self, tensors: list[TensorKept]) -> None:
+        self.nodes.update({id(t.node): (t.path, t.node) for t in tensors if t.node is not None})
+        bases = [(t.path, _torch.base_of(t.tensor)) for t in tensors]
+        self._looked_at.update({id(base): path for path, base in bases if base is not None})
 
     def begin(self) -> None:
         self._born.clear()
@@ -247,6 +259,16 @@ class _Watch:
                 f"values with gradients are written into the memory of `{path}`, a view, and that can't be undone. "
                 f"Make `{path}` in the benched cell, too"
             )
+
+
+def _hooks() -> dict[str, Any]:
+    """Return what torch calls in all modules and optimizers, and with all that autograd saves."""
+    tables = {f"{path}.{name}": held[name] for path, held, names in _torch.global_hooks() for name in names}
+    return {**tables, "a hook on saved tensors": _torch.saved_tensor_hooks()}
+
+
+def _these(names: Iterable[str], _: object) -> Iterable[str]:
+    return names
 
 
 def _own_names(namespace: dict[str, Any]) -> Iterable[str]:

@@ -18,8 +18,10 @@ from typing import Any
 
 import torch
 
+from compile_magic import _torch
 from compile_magic.measure.state.effects import guarded
 from compile_magic.measure.state.effects import originals
+from compile_magic.measure.state.names import is_user_class
 from compile_magic.measure.state.reach import Reach
 from compile_magic.measure.state.walk import walk
 from compile_magic.measure.state.writes import UnrepeatableError
@@ -51,7 +53,7 @@ def find_unrepeatable(
     attributes = {node.attr for statement in body for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
     names = set(used)
     reach = walk(namespace, names | (attributes - set(namespace)), extra)
-    return _process_group() or _in_what_is_reached(body, reach)
+    return _process_group() or _open_mode() or _in_what_is_reached(body, reach)
 
 
 # --- the code --------------------------------------------------------------------------------------------------------
@@ -109,6 +111,14 @@ def _process_group() -> str | None:
             f"A process group of {ranks} ranks is up, and each would run the cell another number of times. Bench in one"
         )
     return None
+
+
+def _open_mode() -> str | None:
+    kinds: list[Any] = [type(mode) for mode in _torch.open_modes()]
+    mine = next((kind.__name__ for kind in kinds if is_user_class(kind)), None)
+    if mine is None:
+        return None
+    return f"`{mine}`, a mode that an earlier cell has entered, would see all that a bench does. Enter it in the cell"
 
 
 def _is_iterator(value: Any) -> bool:

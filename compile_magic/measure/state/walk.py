@@ -62,19 +62,42 @@ def walk(namespace: dict[str, Any], used: Iterable[str], extra: Mapping[str, Any
             at in the user's own modules.
         extra: more objects, by name.
     """
-    return _Walker(namespace, frozenset(used), extra or {}).run()
+    return walker(namespace, used).run(extra or {})
+
+
+def walker(namespace: dict[str, Any], used: Iterable[str]) -> _Walker:
+    """Return what finds all this, and later on what else there is to reach. The arguments are those of `walk`."""
+    return _Walker(namespace, frozenset(used))
 
 
 class _Walker:
-    def __init__(self, namespace: dict[str, Any], used: frozenset[str], extra: Mapping[str, Any]) -> None:
-        roots = {**{name: namespace[name] for name in sorted(used) if name in namespace}, **extra}
+    def __init__(self, namespace: dict[str, Any], used: frozenset[str]) -> None:
         self._namespace = namespace
-        self._todo: deque[Found] = deque(roots.items())
+        self._todo: deque[Found] = deque((name, namespace[name]) for name in sorted(used) if name in namespace)
         self._seen: dict[int, Any] = {}
         self._names = UsedNames(namespace, used)
+        self._tensors: dict[int, str] = {}
+        self._codes: set[int] = set()
         self._reach = Reach()
 
-    def run(self) -> Reach:
+    def knows(self, value: object) -> bool:
+        """Return whether an object was found, or is none that holds anything."""
+        return type(value) in ATOMS or id(value) in self._seen
+
+    def knows_code(self, code: types.CodeType) -> bool:
+        """Return whether a function of the user's with this code was found."""
+        return id(code) in self._codes
+
+    def run(self, extra: Mapping[str, Any]) -> Reach:
+        """Return what is reached, from `extra` too, and was not returned before."""
+        self._todo.extend(extra.items())
+        with _torch.without_modes():
+            self._walk()
+        self._reach.kept += self._names.kept()
+        found, self._reach = self._reach, Reach(complete=self._reach.complete)
+        return found
+
+    def _walk(self) -> None:
         while self._todo or self._more():
             path, value = self._todo.popleft()
             if type(value) in ATOMS or id(value) in self._seen:
@@ -84,8 +107,6 @@ class _Walker:
                 break
             self._seen[id(value)] = value
             self._visit(path, value)
-        self._reach.kept += self._names.kept()
-        return self._reach
 
     def _more(self) -> bool:
         self._later(self._names.in_modules())
@@ -124,28 +145,32 @@ class _Walker:
 
     def tensor(self, path: str, value: torch.Tensor) -> None:
         self._reach.tensors[id(value)] = (path, value)
+        self._tensors[id(value)] = path
         inner = _torch.inner_tensors(value)
         grad = _torch.grad_of(value)
         own = attributes_of(value)
         self._later([(f"{path}.{name}", tensor) for name, tensor in inner.items()])
-        self._later((f"a leaf of {path}", leaf) for leaf in self._leaves(value.grad_fn))
+        self._later((f"a hook of {path}", hooks) for hooks in _torch.hooks_of(value).values())
+        self._later(self._graph(path, value.grad_fn))
         if grad is not None:
             self._sooner([(f"{path}.grad", grad)])
         if own is not None:
             self.keep(DictKept(path, own), ((f"{path}.{name}", child) for name, child in own.items()))
 
-    def _leaves(self, node: Any) -> list[torch.Tensor]:
-        """Return the leaves of a graph, whose gradients a backward through it changes."""
-        todo, leaves = [node], []
+    def _graph(self, path: str, node: Any) -> Iterator[Found]:
+        """Yield what a graph leads to: leaves, whose gradients a backward changes, and what its functions keep."""
+        todo = [node]
         while todo:
             node = todo.pop()
             if node is None or id(node) in self._seen:
                 continue
             self._seen[id(node)] = node
-            leaf = _torch.accumulates_into(node)
-            leaves += [] if leaf is None else [leaf]
+            leaf, own = _torch.accumulates_into(node), attributes_of(node)
+            if leaf is not None:
+                yield f"a leaf of {path}", leaf
+            if own:
+                yield f"the graph of {path}", own
             todo += [following for following, _ in node.next_functions]
-        return leaves
 
     def module(self, path: str, value: torch.nn.Module) -> None:
         own = attributes_of(value) or {}
@@ -187,6 +212,7 @@ class _Walker:
         self._later(((f"{path}'s defaults", value.__kwdefaults__),))
         self._later(((path, vars(value)),) if vars(value) else ())
         if is_user_file(value.__code__.co_filename):
+            self._codes.add(id(value.__code__))
             self._reach.kept.append(DefaultsKept(path, value))
             self._later(self._names.in_function(value))
 
@@ -231,8 +257,7 @@ class _Walker:
         self._later((f"{path}[{label(key)}]", child) for key, child in value.items())
 
     def _label(self, key: object) -> str:
-        known = self._reach.tensors.get(id(key))
-        return known[0] if known else label(key)
+        return self._tensors.get(id(key)) or label(key)
 
     def _visit_instance(self, path: str, value: Any) -> None:
         if type(value) is MEMO:
