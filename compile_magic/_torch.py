@@ -18,8 +18,11 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from pathlib import Path
+from types import BuiltinFunctionType
 from types import CodeType
 from types import FrameType
+from types import FunctionType
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -407,6 +410,41 @@ def inline_frames_of(codes: list[CodeType]) -> Iterator[None]:
         module.wrap_inline = original
 
 
+def follow_new_names(function_name: str) -> Callable[[], None]:
+    """Let Dynamo read what a function of this name has just bound globally; return the function that ends it.
+
+    Dynamo follows a global that is there before it traces. One that is new it looks up among the builtins, and leaves
+    the function in eager. The part after a break it leaves in eager if no local of it and no module is torch's: there
+    the tensors are in globals.
+    """
+    translator = find("torch._dynamo.symbolic_convert", "InstructionTranslatorBase")
+    convert_frame = _module("torch._dynamo.convert_frame")
+    load, has_tensor = getattr(translator, "_load_global", None), getattr(convert_frame, "has_tensor_in_frame", None)
+    if load is None or has_tensor is None:
+        return lambda: None
+
+    def load_global(self: Any, inst: Any) -> None:
+        name, bound = inst.argval, self.symbolic_globals
+        is_new = name in bound and name not in self.f_globals
+        if is_new and function_name in self.output.root_tx.f_code.co_name:
+            effects = self.output.side_effects
+            self.push(effects.load_global(effects[bound[name]], name))
+        else:
+            load(self, inst)
+
+    def has_tensor_in_frame(frame: Any) -> Any:
+        return function_name in frame.f_code.co_name or has_tensor(frame)
+
+    translator._load_global = load_global
+    convert_frame.has_tensor_in_frame = has_tensor_in_frame
+
+    def end() -> None:
+        translator._load_global = load
+        convert_frame.has_tensor_in_frame = has_tensor
+
+    return end
+
+
 def suppresses_errors() -> bool:
     """Return whether Dynamo runs a frame in eager when compiling it fails."""
     return bool(find("torch._dynamo.config", "suppress_errors", default=False))
@@ -748,6 +786,54 @@ def function_modes() -> list[Any]:
     """Return the modes that are open now and see each function of torch, the outermost first."""
     count = find("torch._C", "_len_torch_function_stack", lambda: 0)()
     return [torch._C._get_function_stack_at(position) for position in range(count)]
+
+
+def others_see_ops() -> bool:
+    """Return whether somebody's own code is called for each op: a mode, a hook, a method put on torch.Tensor."""
+    own = find("torch.utils._device", "DeviceContext", type(None))
+    if any(type(mode) is not own for mode in function_modes()):
+        return True
+    if find("torch._C", "_len_torch_dispatch_stack", lambda: 0)():
+        return True
+    if find("torch._C", "_autograd._top_saved_tensors_default_hooks", lambda *_: None)(True) is not None:  # noqa: FBT003 - positional only
+        return True
+    kinds = [kind for kind in torch.Tensor.__mro__ if kind is not object]
+    return not all(is_tensors_own(value) for kind in kinds for value in vars(kind).values())
+
+
+def is_tensors_own(attribute: Any) -> bool:
+    """Return whether something that torch.Tensor has as an attribute is not a Python function of somebody else's."""
+    if type(attribute) is property:
+        return all(is_tensors_own(part) for part in (attribute.fget, attribute.fset, attribute.fdel))
+    function = attribute.__func__ if type(attribute) in (classmethod, staticmethod) else attribute
+    if type(function) is FunctionType:
+        return function.__code__.co_filename.startswith(torch_root())
+    return type(function).__module__ == "builtins"
+
+
+def is_plain_tensor(value: Any) -> bool:
+    """Return whether a value is a tensor or parameter of torch's own class, without anybody's hooks and attributes."""
+    if type(value) not in (torch.Tensor, torch.nn.Parameter):
+        return False
+    hooks = value._backward_hooks, getattr(value, "_post_accumulate_grad_hooks", None)
+    return not any(hooks) and all(name.startswith("_dynamo") for name in vars(value))
+
+
+_OPS = ("torch", "torch._C._fft", "torch._C._linalg", "torch._C._nn", "torch._C._special")
+# The Python functions of torch that are ops, or choose among ops, and call nothing that they are not given.
+_OP_FILES = ("functional.py", "nn/functional.py", "_jit_internal.py")
+
+
+def is_op(function: Any) -> bool:
+    """Return whether this is one of torch's public functions on tensors, and not one that sets or loads something."""
+    if type(function) is BuiltinFunctionType:
+        owner = function.__self__
+        of_module = type(owner) is ModuleType and owner.__name__ in _OPS
+        return (of_module or owner is None) and function.__module__ in _OPS and not function.__name__.startswith("_")
+    if type(function) is not FunctionType:
+        return False
+    file = Path(function.__code__.co_filename)
+    return str(file).startswith(torch_root()) and file.relative_to(torch_root()).as_posix() in _OP_FILES
 
 
 def set_function_modes(modes: list[Any]) -> None:

@@ -6,6 +6,7 @@ where the body is run here, under the name and the line numbers of the cell that
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
@@ -15,9 +16,14 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from IPython.core.error import UsageError
+from IPython.core.inputtransformer2 import cell_magic
+from IPython.core.inputtransformer2 import classic_prompt
+from IPython.core.inputtransformer2 import ipython_prompt
+from IPython.core.inputtransformer2 import leading_indent
 
 from compile_magic.notebook import plan as plans
 from compile_magic.notebook.body import cell_frame
+from compile_magic.notebook.body import displayed_last
 from compile_magic.notebook.body import ends_with_semicolon
 from compile_magic.notebook.body import parsed
 from compile_magic.notebook.body import run_statements
@@ -38,6 +44,18 @@ if TYPE_CHECKING:
     from compile_magic.trace import Capture
 
 _EVENTS = ("pre_execute", "pre_run_cell", "post_execute", "post_run_cell")
+
+
+def _as_cell(lines: list[str]) -> list[str]:
+    """Return lines as IPython takes them where they are a cell of their own."""
+    transforms: list[Any] = [leading_indent, classic_prompt, ipython_prompt, cell_magic]
+    for transform in transforms:
+        lines = transform(lines)
+    return lines
+
+
+def _replace_line(lines: list[str]) -> list[str]:
+    return replace_magic_line(lines, _as_cell)
 
 
 class CellRunner:
@@ -78,7 +96,7 @@ class CellRunner:
 
     def register(self) -> None:
         """Put the hooks into the shell."""
-        self._shell.input_transformers_cleanup.append(replace_magic_line)
+        self._shell.input_transformers_cleanup.append(_replace_line)
         self._shell.ast_transformers.append(self)
         for name in _EVENTS:
             self._shell.events.register(name, getattr(self, name))
@@ -86,8 +104,8 @@ class CellRunner:
 
     def unregister(self) -> None:
         """Take the hooks out again; in the middle of an explained cell, that cell still ends as any other."""
-        if replace_magic_line in self._shell.input_transformers_cleanup:
-            self._shell.input_transformers_cleanup.remove(replace_magic_line)
+        if _replace_line in self._shell.input_transformers_cleanup:
+            self._shell.input_transformers_cleanup.remove(_replace_line)
         self._leaving = True
         if self._session is None:
             self._leave()
@@ -166,13 +184,22 @@ class CellRunner:
         self._problem, self._plan = None, None
         try:
             options = self._read_options(line)
-            found = plans.plan(body, self._shell.user_ns, cell=options.cell, named=bool(options.targets))
+            body = displayed_last(body, self._shell.ast_node_interactivity)
+            found = plans.plan(body, self._shell.user_ns, self._ways(options))
             result = plans.apply(found, body, self._shell.user_ns, options.targets)
         except (UsageError, CannotWrapError) as error:
             self._problem = UsageError(str(error))
             return body
         self._plan = found
         return result
+
+    def _ways(self, options: CellOptions) -> plans.Ways:
+        return plans.Ways(
+            cell=options.cell,
+            named=bool(options.targets),
+            interactivity=self._shell.ast_node_interactivity,
+            postponed=bool(self._shell.compile.flags & __future__.annotations.compiler_flag),
+        )
 
     def begin(self, line: str, magic: str) -> None:
         """Start the session of the cell that is running, or measure it. The first line of a typed cell calls this.
@@ -255,9 +282,10 @@ class CellRunner:
         __tracebackhide__ = True
         options = self._read_options(line)
         name, tree = self._parse(EXPLAIN, line, body, single=single)
+        statements = displayed_last(tree.body, self._shell.ast_node_interactivity)
         try:
-            found = plans.plan(tree.body, self._shell.user_ns, cell=options.cell, named=bool(options.targets))
-            statements = plans.apply(found, tree.body, self._shell.user_ns, options.targets)
+            found = plans.plan(statements, self._shell.user_ns, self._ways(options))
+            statements = plans.apply(found, statements, self._shell.user_ns, options.targets)
         except CannotWrapError as error:
             raise UsageError(str(error)) from None
         self._start(options, found)
@@ -273,10 +301,9 @@ class CellRunner:
         name, tree = self._parse(BENCH, line, body, single=single)
         try:
             self._measure(line, copy.deepcopy(tree.body), name)
-            value = run_statements(tree, name, self._shell)
+            return run_statements(tree, name, self._shell, silent=ends_with_semicolon(body))
         finally:
             self._bench.bind()
-        return None if ends_with_semicolon(body) else value
 
     def _parse(self, magic: str, line: str, body: str, *, single: bool) -> tuple[str, ast.Module]:
         try:
@@ -290,13 +317,12 @@ class CellRunner:
 
         error: BaseException | None = None
         try:
-            value = run_statements(tree, name, self._shell)
+            return run_statements(tree, name, self._shell, silent=silent)
         except BaseException as raised:
             error = clean(raised)
             raise
         finally:
             self._end_after(error)
-        return None if silent else value
 
     def _end_after(self, error: BaseException | None) -> None:
         try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from collections.abc import Mapping
 from types import CodeType
 from typing import Any
 from typing import Protocol
 
+from compile_magic import _torch
 from compile_magic.notebook.intercept import HOOK
 from compile_magic.notebook.plan import HOOKS
 from compile_magic.notebook.plan import REBIND
@@ -71,23 +73,37 @@ class CellWork:
         namespace: where it runs.
         bound: the names that it binds.
         hooks: more names that the code uses, and what they stand for.
+        whole: what the function is called that the body was made, if it was.
     """
 
     def __init__(
-        self, code: CodeType, namespace: dict[str, Any], bound: frozenset[str], hooks: Mapping[str, Any]
+        self,
+        code: CodeType,
+        namespace: dict[str, Any],
+        bound: frozenset[str],
+        hooks: Mapping[str, Any],
+        *,
+        whole: str = "",
     ) -> None:
         self.namespace = namespace
         self._code = code
         self._bound = bound
         self._hooks = {**hooks, KEEP: self._keep}
         self._value: list[Any] = []
+        self._whole = whole
+        self._leave: Callable[[], None] | None = None
 
     def enter(self, callees: Callees) -> None:
         """Make the names that the code uses builtins."""
+        if self._whole:
+            self._leave = _torch.follow_new_names(self._whole)
         vars(builtins).update({**self._hooks, HOOK: callees.hook, REBIND: callees.rebind})
 
     def leave(self) -> None:
         """Take them off again."""
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
         for name in (*HOOKS, KEEP):
             vars(builtins).pop(name, None)
 

@@ -28,10 +28,7 @@ from compile_magic.notebook import plan as plans
 from compile_magic.notebook.bench_setup import Head
 from compile_magic.notebook.bench_setup import set_up
 from compile_magic.notebook.bench_setup import split
-from compile_magic.notebook.cellfunction import PUBLISH
-from compile_magic.notebook.cellfunction import UNBOUND
-from compile_magic.notebook.cellfunction import UNBOUND_NAME
-from compile_magic.notebook.cellfunction import publish
+from compile_magic.notebook.cellfunction import SHOWN_NAME
 from compile_magic.notebook.intercept import CLEAN
 from compile_magic.notebook.intercept import located
 from compile_magic.run.targets import resolve
@@ -65,7 +62,9 @@ def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, shell: Shell) ->
         TargetError: a target can't be compiled.
     """
     namespace, targets = shell.namespace, options.settings.targets
-    found = plans.plan(body, namespace, cell=options.cell, named=bool(targets))
+    found = plans.plan(body, namespace, plans.Ways(cell=options.cell, named=bool(targets), repeated=True))
+    if not body:
+        return _not_measured(found, "the cell has no code: there is nothing to run")
     for target in targets:
         resolve(target, namespace, bound_later=found.bound)
     used = _used(body, namespace)
@@ -80,7 +79,8 @@ def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, shell: Shell) ->
         code = shell.compile_code(ast.Module(_keeping(timed), []))
     except SyntaxError as error:
         return _not_measured(found, f"Python refuses the cell: {error.msg}")
-    work = CellWork(code, namespace, found.bound, _hooks(namespace))
+    whole = SHOWN_NAME if found.mode == "cell" else ""
+    work = CellWork(code, namespace, found.bound, {CLEAN: lambda: None}, whole=whole)
     around = Surroundings(used=used, silenced=shell.silenced, progress=shell.progress)
     with set_aside(), set_up(head, work, used, shell.silenced):
         if head.failed:
@@ -108,10 +108,3 @@ def _keeping(statements: list[ast.stmt]) -> list[ast.stmt]:
         return statements
     call = ast.Call(ast.Name(KEEP, ast.Load()), [last.value], [])
     return [*rest, located(ast.Expr(call), last)]
-
-
-def _hooks(namespace: dict[str, Any]) -> dict[str, Any]:
-    def published(result: Any, names: Sequence[str]) -> Any:
-        return publish(namespace, result, names)
-
-    return {PUBLISH: published, UNBOUND_NAME: UNBOUND, CLEAN: lambda: None}

@@ -6,10 +6,12 @@ import ast
 import io
 import sys
 import tokenize
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
 from compile_magic.notebook.cellfunction import needs_event_loop
+from compile_magic.notebook.intercept import located
 from compile_magic.read.cellcode import is_cells_own
 
 
@@ -61,15 +63,38 @@ def parsed(shell: Any, head: str, body: str, *, single: bool) -> tuple[str, ast.
     return name, transformed
 
 
-def run_statements(tree: ast.Module, name: str, shell: Any) -> Any:
-    """Run the statements of a cell under a file name, and return the value of the last one if it is an expression."""
+def displayed_last(body: Sequence[ast.stmt], interactivity: str) -> list[ast.stmt]:
+    """Return the statements with one more for the name that the last one assigns, where the shell displays that too."""
+    last = body[-1] if body and interactivity == "last_expr_or_assign" else None
+    if isinstance(last, ast.Assign):
+        target = last.targets[0] if len(last.targets) == 1 else None
+    else:
+        target = last.target if isinstance(last, (ast.AugAssign, ast.AnnAssign)) else None
+    if last is None or not isinstance(target, ast.Name):
+        return list(body)
+    return [*body, located(ast.Expr(ast.Name(target.id, ast.Load())), last)]
+
+
+def run_statements(tree: ast.Module, name: str, shell: Any, *, silent: bool) -> Any:
+    """Run the statements of a cell under a file name, and return the value of the last one if it is an expression.
+
+    As IPython does it: one after the other, and what is displayed on the way is displayed, unless it is `silent`.
+    """
     __tracebackhide__ = True
-    *statements, last = tree.body or [ast.Pass(lineno=1, col_offset=0)]
+    interactivity = "none" if silent else shell.ast_node_interactivity
+    *statements, last = displayed_last(tree.body, interactivity) or [ast.Pass(lineno=1, col_offset=0)]
+    for statement in statements:
+        _run(statement, name, shell, single=interactivity == "all")
     if not isinstance(last, ast.Expr):
-        exec(shell.compile(tree, name, "exec"), shell.user_ns)  # noqa: S102 - the user's own cell
-        return None
-    exec(shell.compile(ast.Module(statements, []), name, "exec"), shell.user_ns)  # noqa: S102
-    return eval(shell.compile(ast.Expression(last.value), name, "eval"), shell.user_ns)  # noqa: S307
+        return _run(last, name, shell, single=interactivity in ("all", "last"))
+    value = eval(shell.compile(ast.Expression(last.value), name, "eval"), shell.user_ns)  # noqa: S307 - the user's cell
+    return None if silent else value
+
+
+def _run(statement: ast.stmt, name: str, shell: Any, *, single: bool) -> None:
+    __tracebackhide__ = True
+    tree = ast.Interactive([statement]) if single else ast.Module([statement], [])
+    exec(shell.compile(tree, name, "single" if single else "exec"), shell.user_ns)  # noqa: S102 - the user's own cell
 
 
 _NO_CODE = {tokenize.ENDMARKER, tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT}

@@ -1,46 +1,52 @@
 """Make the body of a cell one function, so that it can be compiled as one.
 
-The names that the cell binds become locals, which Dynamo traces well, and are published in the notebook when the
-function is done. Where that would change what the cell means (a function or class defined in it looks names up in the
-notebook later on), they stay globals, and Dynamo then breaks wherever one is read after it was written.
+The names that the cell binds stay the notebook's own: the function declares them global, so what the cell calls sees
+each of them as soon as it would in a plain cell.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import CodeType
 from types import FunctionType
-from types import TracebackType
 from typing import Any
 
-from compile_magic.notebook.boundness import reads_unbound
 from compile_magic.notebook.intercept import HOOK
 from compile_magic.notebook.intercept import bound_names
 from compile_magic.notebook.intercept import located
 
 CELL_FUNCTION = "__compile_magic_cell__"
 SHOWN_NAME = "<cell>"
-PUBLISH = "__compile_magic_publish__"
-UNBOUND_NAME = "__compile_magic_unbound__"
+# Runs the function and says whether it came to its end, and gives the value of its last expression.
+RAN = "__compile_magic_ran__"
+VALUE = "__compile_magic_value__"
+DISPLAY = "__compile_magic_display__"
+
+_ANNOTATIONS = "__annotations__"
 
 
 class CannotWrapError(ValueError):
     """The body of the cell can't be a function; the message says why and what to do."""
 
 
-class _Unbound:
-    """Stands for a name that the cell may bind and that isn't bound yet."""
+@dataclass(frozen=True)
+class Shape:
+    """How a body is made a function.
 
-    def __repr__(self) -> str:
-        return "<not bound yet>"
+    `interactivity` says which of its expressions are displayed; with `postponed`, annotations are texts. With `again`,
+    the cell's own statements run where the function has raised: nothing but names was changed by then.
+    """
+
+    interactivity: str = "last_expr"
+    postponed: bool = False
+    again: bool = False
 
 
-UNBOUND = _Unbound()
-
-
-def as_function(body: Sequence[ast.stmt], namespace: Mapping[str, Any]) -> list[ast.stmt]:
+def as_function(body: Sequence[ast.stmt], namespace: Mapping[str, Any], shape: Shape) -> list[ast.stmt]:
     """Return statements that define the body as a function, call it through the hook, and give its last value.
 
     Imports at the head of the cell are left outside.
@@ -51,70 +57,154 @@ def as_function(body: Sequence[ast.stmt], namespace: Mapping[str, Any]) -> list[
     reason = cannot_wrap(body)
     if reason is not None:
         raise CannotWrapError(reason)
-    head, rest = _split_imports(body)
-    names = sorted(bound_names(ast.Module(rest, [])))
-    existing = [name for name in names if name in namespace]
-    if _keeps_its_names(rest) or reads_unbound(rest, names, existing):
-        inner = [located(ast.Global(names), rest[0])] if names else []
-        return [*head, *_function([*inner, *map(_plain_assignment, rest)], [], [])]
-    return [*head, *_function(rest, names, existing)]
-
-
-def _function(body: list[ast.stmt], names: list[str], existing: list[str]) -> list[ast.stmt]:
-    *statements, last = body
-    value: ast.expr = ast.Constant(None)
-    if isinstance(last, ast.Expr):
-        value = last.value
-    else:
-        statements.append(last)
-    result = located(ast.Return(ast.Tuple([value, _tuple(names)], ast.Load())), last)
-    parameters = ast.arguments(
-        posonlyargs=[], args=[ast.arg(name) for name in names], kwonlyargs=[], kw_defaults=[], defaults=[]
-    )
-    function = ast.FunctionDef(CELL_FUNCTION, parameters, [*statements, result], [], None)
+    head, rest = split_imports(body)
+    plainly = copy.deepcopy(rest)
+    rest = _displaying(rest, shape.interactivity)
+    names = bound_names(ast.Module(rest, []))
+    if annotates(ast.Module(rest, [])):
+        names.add(_ANNOTATIONS)
+        postponed = shape.postponed or any(map(_postpones, head))
+        rest = _annotating(rest, there=_ANNOTATIONS in namespace, postponed=postponed)
+    declared = [located(ast.Global(sorted(names)), rest[0])] if names else []
+    *statements, last = _Globals().visit(ast.Module(rest, [])).body
+    statements.append(located(ast.Return(last.value), last) if isinstance(last, ast.Expr) else last)
+    function = ast.FunctionDef(CELL_FUNCTION, _no_parameters(), [*declared, *statements], [], None)
     if "type_params" in ast.FunctionDef._fields:
         vars(function)["type_params"] = []
-    asked = ast.Call(ast.Name(HOOK, ast.Load()), [ast.Name(CELL_FUNCTION, ast.Load())], [])
-    call = ast.Call(asked, [_initial(name, existing) for name in names], [])
-    published = ast.Call(
-        ast.Name(PUBLISH, ast.Load()), [call, ast.Tuple([ast.Constant(name) for name in names], ast.Load())], []
-    )
-    return [located(function, body[0]), located(ast.Expr(published), last)]
+    called = _called_or_run(plainly) if shape.again else [_called(plainly[-1])]
+    return [*head, located(function, plainly[0]), *called]
 
 
-def _tuple(names: Sequence[str]) -> ast.Tuple:
-    return ast.Tuple([ast.Name(name, ast.Load()) for name in names], ast.Load())
+def _no_parameters() -> ast.arguments:
+    return ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
 
 
-def _initial(name: str, existing: Sequence[str]) -> ast.expr:
-    return ast.Name(name if name in existing else UNBOUND_NAME, ast.Load())
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
 
 
-def _split_imports(body: Sequence[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
+def _called(last: ast.stmt) -> ast.stmt:
+    call: ast.stmt = located(ast.Expr(ast.Call(_call(HOOK, ast.Name(CELL_FUNCTION, ast.Load())), [], [])), last)
+    return call
+
+
+def _called_or_run(body: list[ast.stmt]) -> list[ast.stmt]:
+    *statements, last = body
+    shown = isinstance(last, ast.Expr)
+    plainly = statements if shown else body
+    ran = located(_call(RAN, ast.Name(CELL_FUNCTION, ast.Load())), body[0])
+    result: list[ast.stmt] = [
+        located(ast.If(ast.UnaryOp(ast.Not(), ran), plainly or [ast.Pass()], []), body[0]),
+    ]
+    if not isinstance(last, ast.Expr):
+        # The `if` itself is not the last statement, which may be run as an interactive one.
+        return [*result, located(ast.Pass(), last)]
+    value = ast.IfExp(_call(RAN), _call(VALUE), last.value)
+    return [*result, located(ast.Expr(value), last)]
+
+
+def split_imports(body: Sequence[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """Return the imports at the head of a cell, which are left outside of the function, and the rest."""
     count = next((n for n, s in enumerate(body) if not isinstance(s, (ast.Import, ast.ImportFrom))), len(body))
     return list(body[:count]), list(body[count:])
 
 
-_LATER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.GeneratorExp, ast.Global, ast.Nonlocal)
-_LOOKS_AT_NAMES = frozenset({"locals", "globals", "vars", "dir", "exec", "eval", "get_ipython", "super"})
+def _postpones(statement: ast.stmt) -> bool:
+    names = statement.names if isinstance(statement, ast.ImportFrom) and statement.module == "__future__" else ()
+    return any(alias.name == "annotations" for alias in names)
 
 
-def _keeps_its_names(body: Sequence[ast.stmt]) -> bool:
-    for node in (node for statement in body for node in ast.walk(statement)):
-        if isinstance(node, (*_LATER, ast.Delete, ast.Import, ast.ImportFrom, ast.AnnAssign)):
-            return True
-        if isinstance(node, ast.Name) and node.id in _LOOKS_AT_NAMES:
-            return True
-    return False
+# --- what a function would otherwise mean something else by -----------------------------------------------------------
 
 
-def _plain_assignment(statement: ast.stmt) -> ast.stmt:
-    # A name can't be both annotated and global.
-    if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
-        return statement
-    if statement.value is None:
-        return ast.copy_location(ast.Pass(), statement)
-    return ast.copy_location(ast.Assign([statement.target], statement.value), statement)
+class _TopLevel(ast.NodeTransformer):
+    """Rewrites the top-level code of a cell, but not what is in definitions."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Leave it alone."""
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        """Leave it alone."""
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        """Leave it alone."""
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        """Leave it alone."""
+        return node
+
+
+class _Globals(_TopLevel):
+    def visit_Global(self, node: ast.Global) -> ast.Pass:
+        """Drop it: each name is declared global at the head of the function."""
+        return ast.copy_location(ast.Pass(), node)
+
+
+class _Displays(_TopLevel):
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        """Display the value, as IPython does with a statement that it runs interactively."""
+        return located(ast.Expr(_call(DISPLAY, node.value)), node)
+
+
+def displays_inside(body: Sequence[ast.stmt], interactivity: str) -> bool:
+    """Return whether more may be displayed than the value of the last expression."""
+    statements = body if interactivity == "all" else body[-1:] if interactivity == "last" else ()
+    inner = statements if statements and not isinstance(statements[-1], ast.Expr) else statements[:-1]
+    return any(isinstance(node, ast.Expr) for node in _top_level(ast.Module(list(inner), [])))
+
+
+def _displaying(body: list[ast.stmt], interactivity: str) -> list[ast.stmt]:
+    """Return the statements with the expressions displayed that IPython would display; the last one is left to it."""
+    *statements, last = body
+    if interactivity == "all":
+        statements = [_Displays().visit(statement) for statement in statements]
+    if interactivity in ("all", "last") and not isinstance(last, ast.Expr):
+        last = _Displays().visit(last)
+    return [*statements, last]
+
+
+def annotates(tree: ast.AST) -> bool:
+    """Return whether the top-level code annotates a name."""
+    return any(isinstance(node, ast.AnnAssign) for node in _top_level(tree))
+
+
+def _annotating(body: list[ast.stmt], *, there: bool, postponed: bool) -> list[ast.stmt]:
+    """Return the statements with each annotation written into the notebook's table, which may not be there yet."""
+    annotations = _Annotations(postponed=postponed)
+    result: list[ast.stmt] = []
+    for statement in body:
+        if not there and annotates(ast.Module([statement], [])):
+            there = True
+            target = ast.Name(_ANNOTATIONS, ast.Store())
+            result.append(located(ast.Assign([target], ast.Dict([], [])), statement))
+        rewritten = annotations.visit(statement)
+        result.extend(rewritten if isinstance(rewritten, list) else [rewritten])
+    return result
+
+
+class _Annotations(_TopLevel):
+    def __init__(self, *, postponed: bool) -> None:
+        self._postponed = postponed
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
+        """Assign, and enter the annotation of a plain name into the table: none can be both annotated and global."""
+        done: list[ast.stmt] = []
+        if node.value is not None:
+            done.append(ast.Assign([node.target], node.value))
+        elif isinstance(node.target, (ast.Attribute, ast.Subscript)):
+            done.append(ast.Expr(node.target.value))
+        if isinstance(node.target, ast.Name) and node.simple:
+            entry = ast.Subscript(ast.Name(_ANNOTATIONS, ast.Load()), ast.Constant(node.target.id), ast.Store())
+            done.append(ast.Assign([entry], self._written(node.annotation)))
+        elif not self._postponed:
+            done.append(ast.Expr(node.annotation))
+        return [located(one, node) for one in done or [ast.Pass()]]
+
+    def _written(self, annotation: ast.expr) -> ast.expr:
+        return ast.Constant(ast.unparse(annotation)) if self._postponed else annotation
 
 
 # They look at the frame that they are called in, and a function's is not the notebook.
@@ -127,14 +217,15 @@ def needs_event_loop(tree: ast.AST) -> bool:
     return any(isinstance(node, _AWAITS) or getattr(node, "is_async", 0) for node in _top_level(tree))
 
 
-def leaves_its_scope(tree: ast.AST) -> bool:
-    """Return whether the top-level code returns or yields, which Python refuses outside of a function."""
-    return any(isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) for node in _top_level(tree))
+def refused_by_python(tree: ast.AST) -> bool:
+    """Return whether the top-level code has what Python refuses outside of a function."""
+    refused = (ast.Return, ast.Yield, ast.YieldFrom, ast.Nonlocal)
+    return any(isinstance(node, refused) for node in _top_level(tree))
 
 
 def cannot_wrap(body: Sequence[ast.stmt]) -> str | None:
     """Return why the body can't be a function and what to do, None if it can."""
-    tree = ast.Module(_split_imports(body)[1], [])
+    tree = ast.Module(split_imports(body)[1], [])
     if not tree.body:
         return "the cell only imports: there is nothing to compile in it"
     if needs_event_loop(tree):
@@ -189,28 +280,3 @@ def _named_outside(code: CodeType) -> CodeType:
 
 def _without_function(value: Any) -> Any:
     return value.removeprefix(_INSIDE) if isinstance(value, str) else value
-
-
-def publish(namespace: dict[str, Any], result: tuple[Any, tuple[Any, ...]], names: Sequence[str]) -> Any:
-    """Bind the names of a finished cell function in the notebook and return the value of its last expression."""
-    value, values = result
-    _bind(namespace, dict(zip(names, values, strict=True)))
-    return value
-
-
-def publish_partly(namespace: dict[str, Any], traceback: TracebackType | None, names: Sequence[str]) -> None:
-    """Bind what a cell function had bound before it raised, as far as its frame still knows it.
-
-    A frame that Dynamo has rewritten keeps what comes before a graph break on its stack, where nobody can get at it.
-    """
-    found: Mapping[str, Any] = {}
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if SHOWN_NAME in code.co_name:
-            found = traceback.tb_frame.f_locals
-        traceback = traceback.tb_next
-    _bind(namespace, {name: found[name] for name in names if name in found})
-
-
-def _bind(namespace: dict[str, Any], values: Mapping[str, Any]) -> None:
-    namespace.update({name: value for name, value in values.items() if value is not UNBOUND})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from collections.abc import Sequence
 
 from compile_magic.notebook import plan as plans
@@ -12,21 +13,29 @@ BENCH = "compile_bench"
 MAGICS = (EXPLAIN, BENCH)
 
 
-def replace_magic_line(lines: Sequence[str]) -> list[str]:
+def replace_magic_line(lines: Sequence[str], as_cell: Callable[[list[str]], list[str]]) -> list[str]:
     """Replace the magic's line by one call, so that IPython runs the rest of the cell by itself.
 
     IPython transforms a cell several times, also to complete it: this has no effect but its result.
+
+    Args:
+        lines: the cell.
+        as_cell: what IPython does with the lines of a cell first of all; it has seen that of the magic, and not those
+            below as the beginning of anything.
     """
-    result = list(lines)
-    for number, text in enumerate(lines):
-        if not text.strip():
-            continue
-        word, _, rest = text.strip().partition(" ")
-        magic = word.removeprefix("%%")
-        if magic != word and magic in MAGICS and any(line.strip() for line in lines[number + 1 :]):
-            result[number] = f"{plans.BEGIN}({rest.strip()!r}, {magic!r})\n"
-        break
-    return result
+    number = _first(lines)
+    word, _, rest = lines[number].strip().partition(" ") if number < len(lines) else ("", "", "")
+    magic = word.removeprefix("%%")
+    start = number + 1 + _first(lines[number + 1 :])
+    if magic == word or magic not in MAGICS or start == len(lines):
+        return list(lines)
+    begin = f"{plans.BEGIN}({rest.strip()!r}, {magic!r})\n"
+    return [*lines[:number], begin, *lines[number + 1 : start], *as_cell(list(lines[start:]))]
+
+
+def _first(lines: Sequence[str]) -> int:
+    """Return the position of the first line that isn't empty."""
+    return next((number for number, text in enumerate(lines) if text.strip()), len(lines))
 
 
 def begin_line(tree: ast.Module) -> tuple[str, str] | None:

@@ -78,7 +78,7 @@ def cell_options(arguments: argparse.Namespace) -> CellOptions:
 
     _check_targets(arguments)
     return CellOptions(
-        targets=tuple(arguments.targets),
+        targets=tuple(dict.fromkeys(arguments.targets)),
         cell=arguments.cell,
         run=Options(
             backend=arguments.backend,
@@ -110,7 +110,7 @@ def bench_options(arguments: argparse.Namespace) -> BenchOptions:
     check(arguments.modes, arguments.backends)
     return BenchOptions(
         settings=Settings(
-            targets=tuple(arguments.targets),
+            targets=tuple(dict.fromkeys(arguments.targets)),
             modes=arguments.modes,
             backends=arguments.backends,
             dynamic=DYNAMIC[arguments.dynamic],

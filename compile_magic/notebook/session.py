@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import functools
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field
+from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
+from compile_magic import _torch
+from compile_magic.measure.state import process
 from compile_magic.model import ExplainReport
 from compile_magic.notebook.cellfunction import CELL_FUNCTION
-from compile_magic.notebook.cellfunction import UNBOUND
+from compile_magic.notebook.cellfunction import SHOWN_NAME
 from compile_magic.notebook.cellfunction import name_nicely
-from compile_magic.notebook.cellfunction import publish
-from compile_magic.notebook.cellfunction import publish_partly
 from compile_magic.notebook.patches import Patches
 from compile_magic.notebook.plan import HOOKS
 from compile_magic.notebook.plan import Plan
@@ -54,6 +57,8 @@ class Session:
         self._namespace = namespace
         self._run = Run(options.run, mode=plan.mode)
         self._patches = Patches(self._run, namespace)
+        self._value: Any = None
+        self._raised: str | None = None
 
     @property
     def mode(self) -> str:
@@ -79,30 +84,54 @@ class Session:
 
     def intercept(self, candidate: Any, name: str = "") -> Any:
         """Return what the cell shall call instead of `candidate`."""
-        if getattr(candidate, "__name__", "") == CELL_FUNCTION:
-            name_nicely(self._namespace.pop(CELL_FUNCTION))
-            explained = self._run.explained(candidate, "the cell's body")
-            return functools.partial(self._call_body, explained)
+        if self.mode == "cell":
+            return self._body(candidate)
         return self._run.intercept(candidate, name) if self.mode == "calls" else candidate
 
-    def _call_body(self, explained: Any, *values: Any) -> Any:
+    def _body(self, function: FunctionType) -> Callable[[], Any]:
+        name_nicely(self._namespace.pop(CELL_FUNCTION))
+        explained = self._run.explained(function, "the cell's body")
+
+        def body() -> Any:
+            __tracebackhide__ = True
+            end = _torch.follow_new_names(SHOWN_NAME)
+            try:
+                return explained()
+            finally:
+                end()
+
+        return body
+
+    def ran(self, function: FunctionType | None = None) -> bool:
+        """Run the body of the cell; return False if it has raised, with all put back. Later on, return that again."""
+        if function is None:
+            return self._raised is None
+        draws = process.kept(process.DRAWS)
+        before = {name: self._namespace[name] for name in self._plan.bound if name in self._namespace}
         try:
-            return explained(*values)
-        except BaseException as error:
-            publish_partly(self._namespace, error.__traceback__, sorted(self._plan.bound))
-            raise
+            self._value = self._body(function)()
+        except Exception as error:  # noqa: BLE001 - the cell's own statements raise it, or do not
+            self._raised = f"{type(error).__name__}: {error}"
+            for name in self._plan.bound & set(self._namespace):
+                del self._namespace[name]
+            self._namespace.update(before)
+            for kept in draws:
+                kept.put_back()
+        return self._raised is None
+
+    def value(self) -> Any:
+        """Return the value of the last expression of the body that ran."""
+        value, self._value = self._value, None
+        return value
 
     def rebind(self, name: str) -> None:
         """Explain the callable that the cell has just bound to a target's name."""
         self._patches.rebind(name)
 
-    def publish(self, result: Any, names: tuple[str, ...]) -> Any:
-        """Bind what the cell's body has bound, and return the value of its last expression."""
-        return publish(self._namespace, result, names)
-
     def hooks(self) -> dict[str, Any]:
         """Return what the names in a rewritten cell stand for."""
-        return dict(zip(HOOKS, (self.intercept, self.rebind, self.publish, UNBOUND, clean_handled), strict=True))
+        mine = (self.intercept, self.rebind, self.ran, self.value, _display, clean_handled)
+        return dict(zip(HOOKS, mine, strict=True))
 
     def _end(self) -> None:
         self._patches.undo()
@@ -112,7 +141,17 @@ class Session:
         """Put everything back and return what was recorded."""
         self._end()
         text = f"{type(error).__name__}: {error}" if error is not None else None
-        return self._run.capture(collect(self._run.finish(), cell_of), error=text)
+        if self._raised is not None and error is None:
+            self._run.note(f"as one function the body raised {self._raised}; the cell was run in eager instead")
+        capture = self._run.capture(collect(self._run.finish(), cell_of), error=text)
+        reached = any(target.how != "eager" for target in capture.targets) or error is not None
+        if self._plan.if_nothing and not reached:
+            return replace(capture, notes=(*capture.notes, self._plan.if_nothing))
+        return capture
+
+
+def _display(value: Any) -> None:
+    sys.displayhook(value)
 
 
 def report_of(capture: Capture) -> ExplainReport:

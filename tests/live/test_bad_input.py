@@ -63,8 +63,6 @@ TARGETS = {
 }
 
 CELLS = {
-    ("", "\n   \n"): "the cell has no code: there is nothing to run",
-    ("", "# only a comment\n"): "the cell has no code: there is nothing to run",
     ("--cell", "import math"): "the cell only imports",
     ("--cell", "y = 1\nfrom math import *"): "a star import can't stand in a function",
     ("--cell", "import asyncio\nawait asyncio.sleep(0)"): "top-level await can't be compiled",
@@ -108,7 +106,7 @@ def test_a_wrong_line_is_told_in_one(line: str, words: str, notebook: Any) -> No
 
 @pytest.mark.parametrize(("line", "cell", "words"), [(*key, words) for key, words in CELLS.items()])
 def test_a_cell_that_cant_be_explained_is_told_in_one_line(line: str, cell: str, words: str, notebook: Any) -> None:
-    """A cell with nothing to explain, or that can't be one function, gives one UsageError, and nothing of it runs."""
+    """A cell that can't be one function gives one UsageError, and nothing of it runs."""
     assert words in _refused(notebook, f"%%compile_explain {line}\n{cell}")
 
 
