@@ -235,6 +235,11 @@ def compiled_original(candidate: Any) -> Any:
     return owner.get("_torchdynamo_orig_callable")
 
 
+def is_compiled_module(owner: Any) -> bool:
+    """Return whether this is the module that `torch.compile(module)` puts around another. Runs nothing of its class."""
+    return issubclass(type(owner), find("torch._dynamo.eval_frame", "OptimizedModule", ()))
+
+
 def uncompiled(candidate: Any) -> Any:
     """Return what runs a compiled callable in eager; one that isn't compiled is itself."""
     original = compiled_original(candidate)

@@ -21,6 +21,7 @@ from IPython.core.inputtransformer2 import classic_prompt
 from IPython.core.inputtransformer2 import ipython_prompt
 from IPython.core.inputtransformer2 import leading_indent
 
+from compile_magic.errors import guarded
 from compile_magic.notebook import plan as plans
 from compile_magic.notebook.body import cell_frame
 from compile_magic.notebook.body import displayed_last
@@ -36,6 +37,8 @@ from compile_magic.notebook.firstline import replace_magic_line
 from compile_magic.notebook.plan import HOOKS
 from compile_magic.notebook.quoted import quote_instead
 from compile_magic.notebook.tb_hook import CleanTracebacks
+from compile_magic.notebook.tb_hook import clean_last
+from compile_magic.notebook.tb_hook import tell
 
 if TYPE_CHECKING:
     from compile_magic.notebook.bench_runner import BenchRunner
@@ -265,11 +268,17 @@ class CellRunner:
         session, self._session = self._session, None
         if session is None:
             return
+        faults: list[str] = []
+        cell_of = CellNames(self._shell).cell_of
         try:
-            capture = session.finish(error, CellNames(self._shell).cell_of)
+            if error is not None:
+                guarded(clean_last, error, tell=faults.append, default=None)
+            capture = guarded(session.finish, error, cell_of, tell=faults.append, default=None)
         finally:
             self._unhook()
-        self._show(session.options, capture)
+        tell(faults)
+        if capture is not None:
+            self._show(session.options, capture)
 
     # --- called as a magic -------------------------------------------------------------------------------------------
 
@@ -313,13 +322,11 @@ class CellRunner:
 
     def _execute(self, tree: ast.Module, name: str, *, silent: bool) -> Any:
         __tracebackhide__ = True
-        from compile_magic.notebook.tracebacks import clean
-
         error: BaseException | None = None
         try:
             return run_statements(tree, name, self._shell, silent=silent)
         except BaseException as raised:
-            error = clean(raised)
+            error = raised
             raise
         finally:
             self._end_after(error)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from compile_magic.errors import said
 from compile_magic.model import ExplainReport
-from compile_magic.notebook.tracebacks import clean
 from compile_magic.read.parse import parse
 from compile_magic.run.run import Options
 from compile_magic.run.run import Run
@@ -54,7 +54,7 @@ def _call(run: Run, fn: Any, name: str, args: tuple[Any, ...], kwargs: dict[str,
     try:
         run.intercept(fn, name)(*args, **kwargs)
     except Exception as error:  # noqa: BLE001 - the report carries it
-        return f"{type(error).__name__}: {clean(error)}"
+        return said(error)
     except BaseException:
         run.finish()
         raise

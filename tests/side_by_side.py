@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from notebook import Notebook
 
+from compile_magic.errors import words_of
+
 FIRST = """import torch
 from torch import nn
 x = torch.ones(3)
@@ -89,13 +91,13 @@ def _forget_other_notebooks() -> None:
 
 def _shown(book: Notebook, source: str) -> tuple[Any, ...]:
     ran = book.run(source)
-    error = None if ran.error is None else (type(ran.error).__name__, _same_text(str(ran.error)))
+    error = None if ran.error is None else (type(ran.error).__name__, _same_text(words_of(ran.error)))
     return described(ran.value), error, _same_text(ran.stdout), _same_text(ran.stderr)
 
 
 def _same_text(text: str) -> str:
-    """The hash in a cell's file name is that of its text, whose first line differs."""
-    return re.sub(r"(<ipython-input-\d+)-\w+", r"\1", text)
+    """The hash in a cell's file name is that of its text, whose first line differs; addresses differ anyway."""
+    return re.sub(r"\b0x[0-9a-f]+\b", "0x", re.sub(r"(<ipython-input-\d+)-\w+", r"\1", text))
 
 
 def _left(book: Notebook, ran: tuple[tuple[Any, ...], ...]) -> Left:

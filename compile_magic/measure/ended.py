@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 
+from compile_magic.errors import said
 from compile_magic.measure.state.writes import UnrepeatableError
 
 
@@ -17,7 +18,7 @@ def as_error(error: BaseException) -> BaseException:
         return error
     if isinstance(error, KeyboardInterrupt) and not _is_raised_by_code(error):
         return error
-    return EndedError(f"{type(error).__name__}: {error}")
+    return EndedError(said(error))
 
 
 def _is_raised_by_code(error: KeyboardInterrupt) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from compile_magic.errors import said
+from compile_magic.errors import words_of
 from compile_magic.measure.ended import EndedError
 
 # Characters of a message that are looked at, and of one that no rule knows that are shown.
@@ -84,10 +86,10 @@ def _told(error: BaseException) -> str:
     told: list[str] = []
     current: BaseException | None = error
     if isinstance(current, EndedError):
-        return str(current)
+        return words_of(current)
     while current is not None and len(told) < 5:  # noqa: PLR2004 - a chain may be circular
-        told.append(f"{type(current).__name__}: {current}")
-        current = current.__cause__ or getattr(current, "inner_exception", None)
+        told.append(said(current))
+        current = current.__cause__ if current.__cause__ is not None else vars(current).get("inner_exception")
     return "\n".join(told)
 
 

@@ -12,6 +12,7 @@ from types import CodeType
 from typing import TYPE_CHECKING
 from typing import Any
 
+from compile_magic.errors import said
 from compile_magic.notebook.progress import LiveLine
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class BenchRunner:
             raise
         except Exception as error:  # noqa: BLE001 - a fault of ours must not take the cell's result away
             sys.stderr.write(
-                f"compile_bench could not measure this cell: {type(error).__name__}: {error}. "
+                f"compile_bench could not measure this cell: {said(error)}. "
                 "The cell runs as usual. Please report this with the cell.\n"
             )
             return

@@ -6,6 +6,7 @@ that stands for several frames has the line of the innermost, and its own frame 
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -21,14 +22,14 @@ _UNIT = 2
 @contextmanager
 def by_entries(error: BaseException) -> Iterator[None]:
     """Let the entries' own lines count in an exception and those behind it, for as long as the block lasts."""
-    before = [(link, link.__traceback__) for link in links(error)]
+    before = [(link, traceback_of(link)) for link in links(error)]
     for link, traceback in before:
-        link.__traceback__ = by_entry(traceback)
+        set_traceback(link, by_entry(traceback))
     try:
         yield
     finally:
         for link, traceback in before:
-            link.__traceback__ = traceback
+            set_traceback(link, traceback)
 
 
 def by_entry(traceback: TracebackType | None) -> TracebackType | None:
@@ -48,14 +49,38 @@ def entries(traceback: TracebackType | None) -> list[TracebackType]:
     return found
 
 
+# What Python itself reads: a class of the user's may make anything of these names.
+_CAUSE, _CONTEXT, _TRACEBACK = (vars(BaseException)[f"__{name}__"] for name in ("cause", "context", "traceback"))
+_GROUP: Any = getattr(builtins, "BaseExceptionGroup", None)
+
+
 def links(error: BaseException) -> list[BaseException]:
-    """Return an exception and those behind it."""
-    found: list[BaseException] = []
-    link: BaseException | None = error
-    while link is not None and not any(link is each for each in found):
-        found.append(link)
-        link = link.__cause__ or link.__context__
+    """Return an exception and those behind it: causes, contexts, and the parts of groups."""
+    found: dict[int, BaseException] = {}
+    waiting = [error]
+    while waiting:
+        link = waiting.pop()
+        if id(link) not in found:
+            found[id(link)] = link
+            waiting += _behind(link)
+    return list(found.values())
+
+
+def _behind(link: BaseException) -> list[BaseException]:
+    grouped = _GROUP is not None and issubclass(type(link), _GROUP)
+    parts = vars(_GROUP)["exceptions"].__get__(link) if grouped else ()
+    return [one for one in (_CAUSE.__get__(link), _CONTEXT.__get__(link), *parts) if one is not None]
+
+
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """Return an exception's traceback."""
+    found: TracebackType | None = _TRACEBACK.__get__(error)
     return found
+
+
+def set_traceback(error: BaseException, traceback: TracebackType | None) -> None:
+    """Give an exception a traceback."""
+    _TRACEBACK.__set__(error, traceback)
 
 
 def _instruction(entry: TracebackType) -> int:

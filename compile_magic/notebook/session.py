@@ -11,6 +11,8 @@ from types import FunctionType
 from typing import Any
 
 from compile_magic import _torch
+from compile_magic.errors import guarded
+from compile_magic.errors import said
 from compile_magic.measure.state import process
 from compile_magic.model import ExplainReport
 from compile_magic.notebook.cellfunction import CELL_FUNCTION
@@ -71,8 +73,8 @@ class Session:
         Raises:
             TargetError: a target can't be explained. Nothing is left behind.
         """
-        self._run.watch_namespace(self._namespace)
-        self._run.start()
+        guarded(self._run.watch_namespace, self._namespace, tell=self._run.note, default=None)
+        guarded(self._run.start, tell=self._run.note, default=None)
         try:
             for name in self.options.targets:
                 self._patches.add(name, bound_later=self._plan.bound)
@@ -111,7 +113,7 @@ class Session:
         try:
             self._value = self._body(function)()
         except Exception as error:  # noqa: BLE001 - the cell's own statements raise it, or do not
-            self._raised = f"{type(error).__name__}: {error}"
+            self._raised = said(error)
             for name in self._plan.bound & set(self._namespace):
                 del self._namespace[name]
             self._namespace.update(before)
@@ -126,11 +128,15 @@ class Session:
 
     def rebind(self, name: str) -> None:
         """Explain the callable that the cell has just bound to a target's name."""
-        self._patches.rebind(name)
+        guarded(self._patches.rebind, name, tell=self._run.note, default=None)
+
+    def clean(self) -> None:
+        """Clean the exception that an `except` of the cell has caught."""
+        guarded(clean_handled, tell=self._run.note, default=None)
 
     def hooks(self) -> dict[str, Any]:
         """Return what the names in a rewritten cell stand for."""
-        mine = (self.intercept, self.rebind, self.ran, self.value, _display, clean_handled)
+        mine = (self.intercept, self.rebind, self.ran, self.value, _display, self.clean)
         return dict(zip(HOOKS, mine, strict=True))
 
     def _end(self) -> None:
@@ -140,7 +146,7 @@ class Session:
     def finish(self, error: BaseException | None, cell_of: CellOf) -> Capture:
         """Put everything back and return what was recorded."""
         self._end()
-        text = f"{type(error).__name__}: {error}" if error is not None else None
+        text = said(error) if error is not None else None
         if self._raised is not None and error is None:
             self._run.note(f"as one function the body raised {self._raised}; the cell was run in eager instead")
         capture = self._run.capture(collect(self._run.finish(), cell_of), error=text)

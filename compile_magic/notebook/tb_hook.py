@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Iterable
 from typing import Any
 
+from compile_magic.errors import guarded
 from compile_magic.notebook.entry_lines import by_entries
 from compile_magic.notebook.entry_lines import by_entry
 
@@ -39,13 +41,31 @@ class CleanTracebacks:
         from compile_magic.notebook.tracebacks import clean
         from compile_magic.notebook.tracebacks import clean_traceback
 
-        clean(error)
-        cleaned = clean_traceback(traceback)
+        faults: list[str] = []
+        guarded(clean, error, tell=faults.append, default=error)
+        cleaned = guarded(clean_traceback, traceback, tell=faults.append, default=traceback)
         handled, handler = self._before or ((), None)
-        if handler is not None and isinstance(error, handled):
+        if handler is not None and issubclass(kind, handled):
             handler(kind, error, cleaned, tb_offset=tb_offset)
         else:
             _print(shell, kind, error, cleaned)
+        tell(faults)
+
+
+def tell(faults: Iterable[str]) -> None:
+    """Show the faults of ours under what the cell shows itself."""
+    for fault in dict.fromkeys(faults):
+        sys.stderr.write(f"{fault}\n")
+
+
+def clean_last(error: BaseException) -> None:
+    """Clean an exception that the shell has shown without asking us, and what it has kept of it for %tb."""
+    from compile_magic.notebook.tracebacks import clean
+    from compile_magic.notebook.tracebacks import clean_traceback
+
+    clean(error)
+    if getattr(sys, "last_value", None) is error:
+        sys.last_traceback = clean_traceback(getattr(sys, "last_traceback", None))
 
 
 def _print(shell: Any, kind: type[BaseException], error: BaseException, traceback: Any) -> None:

@@ -11,9 +11,14 @@ from types import TracebackType
 from typing import Any
 
 from compile_magic import _torch
+from compile_magic.errors import words_of
 from compile_magic.notebook.cellfunction import SHOWN_NAME
 from compile_magic.notebook.entry_lines import entries
 from compile_magic.notebook.entry_lines import links
+from compile_magic.notebook.entry_lines import set_traceback
+from compile_magic.notebook.entry_lines import traceback_of
+from compile_magic.notebook.standing_in import is_hashable
+from compile_magic.notebook.standing_in import stand_in
 from compile_magic.read.cellcode import is_cells_own
 from compile_magic.run.files import roots
 
@@ -40,7 +45,7 @@ _NO_MESSAGE = "assertion error"
 def clean(error: BaseException) -> BaseException:
     """Drop our frames and Dynamo's from an exception's traceback, and from those of the exceptions behind it."""
     for link in links(error):
-        link.__traceback__ = clean_traceback(link.__traceback__)
+        set_traceback(link, clean_traceback(traceback_of(link)))
     return error
 
 
@@ -56,8 +61,8 @@ def assertion_of(error: BaseException) -> AssertionError | None:
     last = next((e for e in reversed(entries(error.__traceback__)) if _file(e).startswith(_GRAPH)), None)
     if last is None or not _torch.failed_node(last.tb_frame, last.tb_lineno)[0].startswith("_assert_async"):
         return None
-    said = str(error)
-    found = AssertionError(*([said] if said != _NO_MESSAGE else []))
+    words = words_of(error)
+    found = AssertionError(*([words] if words != _NO_MESSAGE else []))
     found.__context__ = error.__context__
     return found.with_traceback(clean_traceback(error.__traceback__))
 
@@ -65,11 +70,15 @@ def assertion_of(error: BaseException) -> AssertionError | None:
 def clean_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """Return the traceback without plumbing, with each part after a graph break joined to its function."""
     all_entries = entries(traceback)
-    nexts = [*all_entries[1:], None]
-    kept = [entry for entry, after in zip(all_entries, nexts, strict=True) if not _is_plumbing(entry, after)]
-    if not kept or (kept == all_entries and not any(_is_continuation(entry) for entry in kept)):
+    nexts = [*all_entries, None][1:]
+    kept = [entry for entry, after in zip(all_entries, nexts, strict=False) if not _is_plumbing(entry, after)]
+    if not kept or (kept == all_entries and not any(_is_changed(entry) for entry in kept)):
         return traceback
     return _chain(kept, _lines_in_graphs(all_entries, kept))
+
+
+def _is_changed(entry: TracebackType) -> bool:
+    return _is_continuation(entry) or not is_hashable(entry.tb_frame.f_code)
 
 
 def _is_continuation(entry: TracebackType) -> bool:
@@ -112,26 +121,27 @@ def _is_plumbing(entry: TracebackType, after: TracebackType | None) -> bool:
     if not file.startswith(where.torch):
         return False
     inside = Path(file).relative_to(where.torch).as_posix()
-    return inside.startswith(_PLUMBING) or _calls_a_wrapper(frame.f_locals)
+    return inside.startswith(_PLUMBING) or _calls_a_wrapper(frame.f_locals.get("self"))
 
 
-def _calls_a_wrapper(local_names: Any) -> bool:
+def _calls_a_wrapper(owner: Any) -> bool:
     # torch.compile(module) is a module around the module: its call shows up as a second pair of call frames.
-    return "_orig_mod" in getattr(local_names.get("self"), "_modules", ())
+    return _torch.is_compiled_module(owner)
 
 
 def _chain(kept: list[TracebackType], lines: Mapping[int, int]) -> TracebackType | None:
     result: TracebackType | None = None
-    line: int | None = None
+    parts: list[TracebackType] = []
     for position in range(len(kept) - 1, -1, -1):
-        entry = kept[position]
-        at = lines.get(position, entry.tb_lineno) if line is None else line
-        line = None
-        if position and _resumes(entry, kept[position - 1]):
-            # The rest of the function ran in a frame of its own: show its line in the frame of the function.
-            line = at
+        parts.insert(0, kept[position])
+        if position and _resumes(kept[position], kept[position - 1]):
+            # The rest of the function ran in a frame of its own.
             continue
-        result = TracebackType(result, entry.tb_frame, entry.tb_lasti, at)
+        line = lines.get(position + len(parts) - 1, parts[-1].tb_lineno)
+        alone = len(parts) == 1 and is_hashable(parts[0].tb_frame.f_code)
+        entry = parts[0] if alone else stand_in(parts, line)
+        result = TracebackType(result, entry.tb_frame, entry.tb_lasti, line)
+        parts = []
     return result
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
+from compile_magic.errors import guarded
+from compile_magic.errors import words_of
 from compile_magic.notebook.tracebacks import assertion_of
 
 if TYPE_CHECKING:
@@ -44,18 +46,21 @@ class ExplainedCall:
         if self._run.finished:
             # Something of the cell's has kept this and calls it later on.
             return self._original(*args, **kwargs)
-        assertion: AssertionError | None = None
-        call, done = self._run.begin_call(self._name), False
+        tell = self._run.note
+        call = guarded(self._run.begin_call, self._name, tell=tell, default=None)
+        if call is None:
+            return self._original(*args, **kwargs)
+        assertion, done = None, False
         try:
             result = self._compiled(*args, **kwargs)
             done = True
         except Exception as error:
-            assertion = assertion_of(error)
-            if assertion is None and not self._runs_eager(error, call):
+            assertion = guarded(assertion_of, error, tell=tell, default=None)
+            if assertion is None and not guarded(self._runs_eager, error, call, tell=tell, default=False):
                 raise
         finally:
-            self._record_suppressed(call.start, call.number)
-            self._run.end_call(call, done=done)
+            guarded(self._record_suppressed, call.start, call.number, tell=tell, default=None)
+            guarded(self._run.end_call, call, done=done, tell=tell, default=None)
         if done:
             return result
         if assertion is not None:
@@ -110,7 +115,7 @@ class ExplainedCall:
             "target": self._name,
             "outcome": outcome,
             "error": type(error).__name__,
-            "message": str(error)[:_MOST],
+            "message": words_of(error)[:_MOST],
             "frame": {"name": frame.get("name"), "file": frame.get("filename"), "line": frame.get("line")},
         }
         self._run.recorder.add("call", data=data)
