@@ -39,7 +39,8 @@ def _nothing_left_behind() -> Iterator[None]:
 
     assert handlers == []
     assert hooks == []
-    assert not getattr(sys.modules["warnings"].showwarning, "__module__", "").startswith("compile_magic")
+    for name in ("showwarning", "_showwarnmsg"):
+        assert not getattr(getattr(sys.modules["warnings"], name), "__module__", "").startswith("compile_magic")
 
 
 @pytest.fixture

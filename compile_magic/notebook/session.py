@@ -140,8 +140,10 @@ class Session:
         return dict(zip(HOOKS, mine, strict=True))
 
     def _end(self) -> None:
-        self._patches.undo()
-        self._run.finish()
+        try:
+            self._patches.undo()
+        finally:
+            self._run.finish()
 
     def finish(self, error: BaseException | None, cell_of: CellOf) -> Capture:
         """Put everything back and return what was recorded."""

@@ -7,22 +7,28 @@ so does every warning of the user's own code.
 from __future__ import annotations
 
 import logging
-import threading
+import sys
 import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from compile_magic import _torch
+from compile_magic.errors import words_of
 
 # Packages of torch that only speak while something is compiled.
 _COMPILER_PACKAGES = ("_dynamo", "_functorch", "_inductor", "_subclasses", "_higher_order_ops", "fx")
+# What Python calls for each warning that its filters let through, and the modules between it and who warns.
+_SHOW = "_showwarnmsg"
+_BETWEEN = frozenset({__name__, "warnings", "_py_warnings"})
 
 
 class Quiet:
-    """Hands what torch remarks in explained calls to `keep`. `enter` and `leave` around each call, `stop` at the end.
+    """Hands what torch remarks in explained calls to `keep`. `enter` before each call, `stop` at the end.
 
-    `warnings.showwarning` is ours only inside a call: a `warnings.catch_warnings()` of the user's that is entered in
-    one cell and left in another one must find and put back what a plain cell has there.
+    A remark is torch's if torch's compiler called `warnings.warn`, whatever line the warning names. The name that
+    Python calls for each warning is exchanged, and `warnings.showwarning` is not: that stays the user's all the time,
+    and so does what a `warnings.catch_warnings()` of his finds and puts back.
 
     Args:
         applies: whether this thread is inside an explained call now.
@@ -35,35 +41,28 @@ class Quiet:
         self._handlers: list[logging.Handler] = []
         self._loggers = _torch.main_loggers()
         self._as_of: list[list[logging.Handler]] = []
-        self._show: Any = warnings.showwarning
-        self._depth = 0
-        self._lock = threading.Lock()
+        self._before: Any = None
+        self._stopped = False
 
     def enter(self) -> None:
-        """Begin to hold remarks back. Calls may overlap, on several threads."""
-        with self._lock:
-            if self._depth == 0:
-                self._show, warnings.showwarning = warnings.showwarning, self._showwarning
-            self._depth += 1
-            self._watch_handlers()
-
-    def leave(self) -> None:
-        """Let warnings through again when the last call has ended."""
-        with self._lock:
-            self._depth = max(0, self._depth - 1)
-            if self._depth == 0:
-                self._put_back()
+        """Hold remarks back in the call that begins. Calls may overlap, on several threads."""
+        if self._before is None and not self._stopped:
+            self._before = _living(vars(warnings)[_SHOW])
+            vars(warnings)[_SHOW] = self._show
+        self._watch_handlers()
 
     def stop(self) -> None:
-        """Let everything through again."""
-        self._put_back()
+        """Let everything through again. Where an interrupt keeps this from being done, all passes through anyway."""
+        self._stopped = True
+        if vars(warnings)[_SHOW] == self._show:
+            vars(warnings)[_SHOW] = _living(self._before)
         for handler in self._handlers:
             handler.removeFilter(self._filter)
         self._handlers, self._as_of = [], []
 
-    def _put_back(self) -> None:
-        if warnings.showwarning == self._showwarning:
-            warnings.showwarning = self._show
+    def living(self) -> Any:
+        """Return what Python is to call for a warning in the place of this, once this is stopped."""
+        return _living(self._before) if self._stopped else self._show
 
     def _watch_handlers(self) -> None:
         # set_logs and the user's addHandler put new ones in place, also in the middle of a cell.
@@ -80,19 +79,36 @@ class Quiet:
         # The loggers of torch's artifacts ("recompiles", "graph_breaks") are off unless the user wants them.
         if record.levelno < logging.WARNING or ".__" in record.name or not self._applies():
             return True
-        self._keep(record.name, record.getMessage())
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001 - logging says itself what is wrong with a record
+            return True
+        self._keep(record.name, text)
         return False
 
-    def _showwarning(self, message: Any, category: Any, filename: str, *rest: Any, **named: Any) -> None:
-        if self._applies() and _is_compilers(filename):
-            self._keep(category.__name__, str(message))
+    def _show(self, warning: warnings.WarningMessage) -> None:
+        if not self._stopped and self._applies() and _is_compilers(_who_warns()):
+            self._keep(warning.category.__name__, words_of(warning.message))  # type: ignore[arg-type]  # it is a Warning
         else:
-            self._show(message, category, filename, *rest, **named)
+            self._before(warning)
 
 
-def _is_compilers(filename: str) -> bool:
+def _living(show: Any) -> Any:
+    owner = getattr(show, "__self__", None)
+    return owner.living() if isinstance(owner, Quiet) else show
+
+
+def _who_warns() -> str:
+    """Return the file of the code that has called `warnings.warn`."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - a warning doesn't say who made it
+    while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
+        frame = frame.f_back
+    return frame.f_code.co_filename if frame is not None else ""
+
+
+def _is_compilers(file: str) -> bool:
     root = _torch.torch_root()
-    if not filename.startswith(root):
+    if not file.startswith(root):
         return False
     # While it compiles, torch also warns about parts of itself that it imports.
-    return filename[len(root) + 1 :].startswith(_COMPILER_PACKAGES) or bool(_torch.compile_id())
+    return file[len(root) + 1 :].startswith(_COMPILER_PACKAGES) or bool(_torch.compile_id())

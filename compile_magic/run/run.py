@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import platform
 import types
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -225,7 +226,6 @@ class Run:
         if call.isolated:
             self._isolation.leave()
         self._recorder.leave()
-        self._quiet.leave()
         if len(self._recorder) != call.start:
             self._isolation.after_compile()
             self._marks.after_compile()
@@ -246,14 +246,19 @@ class Run:
         """Stop listening, put Dynamo back as it was, and return the records. A second call only returns them."""
         if not self._finished:
             self._finished = True
-            self._quiet.stop()
-            self._recorder.stop()
-            self._say_what_torch_does_not()
-            self._explained.clear()
-            self._isolation.restore(self._recorder.compiles_outside)
-            self._marks.restore()
-            self._notes.extend(self._isolation.notes)
+            # Each is done, also where one before it fails or is interrupted; the last one here is the first.
+            with ExitStack() as stack:
+                stack.callback(lambda: self._notes.extend(self._isolation.notes))
+                stack.callback(self._marks.restore)
+                stack.callback(self._put_back_caches)
+                stack.callback(self._explained.clear)
+                stack.callback(self._say_what_torch_does_not)
+                stack.callback(self._recorder.stop)
+                stack.callback(self._quiet.stop)
         return self._recorder.records()
+
+    def _put_back_caches(self) -> None:
+        self._isolation.restore(self._recorder.compiles_outside)
 
     def _say_what_torch_does_not(self) -> None:
         if self._observed and not any(record.kind == "dynamo_start" for record in self._recorder.records()):
