@@ -422,32 +422,41 @@ def follow_new_names(function_name: str) -> Callable[[], None]:
     the function in eager. The part after a break it leaves in eager if no local of it and no module is torch's: there
     the tensors are in globals.
     """
-    translator = find("torch._dynamo.symbolic_convert", "InstructionTranslatorBase")
-    convert_frame = _module("torch._dynamo.convert_frame")
-    load, has_tensor = getattr(translator, "_load_global", None), getattr(convert_frame, "has_tensor_in_frame", None)
-    if load is None or has_tensor is None:
-        return lambda: None
+    changed: list[tuple[Any, str, Any]] = []
 
-    def load_global(self: Any, inst: Any) -> None:
-        name, bound = inst.argval, self.symbolic_globals
-        is_new = name in bound and name not in self.f_globals
-        if is_new and function_name in self.output.root_tx.f_code.co_name:
-            effects = self.output.side_effects
-            self.push(effects.load_global(effects[bound[name]], name))
-        else:
-            load(self, inst)
+    def change(owner: Any, name: str, around: Callable[[Any], Any]) -> None:
+        original = vars(owner).get(name) if owner is not None else None
+        if original is not None:
+            changed.append((owner, name, original))
+            setattr(owner, name, around(original))
 
-    def has_tensor_in_frame(frame: Any) -> Any:
-        return function_name in frame.f_code.co_name or has_tensor(frame)
+    def loading(original: Any) -> Any:
+        def load_global(self: Any, inst: Any) -> None:
+            if _is_new(self, inst.argval) and function_name in self.output.root_tx.f_code.co_name:
+                effects = self.output.side_effects
+                self.push(effects.load_global(effects[self.symbolic_globals[inst.argval]], inst.argval))
+            else:
+                original(self, inst)
 
-    translator._load_global = load_global
-    convert_frame.has_tensor_in_frame = has_tensor_in_frame
+        return load_global
+
+    def looking(original: Any) -> Any:
+        return lambda frame, *more: function_name in frame.f_code.co_name or original(frame, *more)
+
+    for kind in ("InstructionTranslatorBase", "InliningInstructionTranslator"):
+        change(find("torch._dynamo.symbolic_convert", kind), "_load_global", loading)
+    change(_module("torch._dynamo.convert_frame"), "has_tensor_in_frame", looking)
 
     def end() -> None:
-        translator._load_global = load
-        convert_frame.has_tensor_in_frame = has_tensor
+        for owner, name, original in changed:
+            setattr(owner, name, original)
 
     return end
+
+
+def _is_new(translator: Any, name: str) -> bool:
+    names = translator.f_globals
+    return name in translator.symbolic_globals and name not in names and names is translator.output.global_scope
 
 
 def suppresses_errors() -> bool:

@@ -187,22 +187,30 @@ class CellRunner:
         self._problem, self._plan = None, None
         try:
             options = self._read_options(line)
-            body = displayed_last(body, self._shell.ast_node_interactivity)
-            found = plans.plan(body, self._shell.user_ns, self._ways(options))
-            result = plans.apply(found, body, self._shell.user_ns, options.targets)
+            self._plan, statements = self._plan_for(body, options)
         except (UsageError, CannotWrapError) as error:
             self._problem = UsageError(str(error))
             return body
-        self._plan = found
-        return result
+        return statements
 
-    def _ways(self, options: CellOptions) -> plans.Ways:
-        return plans.Ways(
+    def _plan_for(
+        self, body: list[ast.stmt], options: CellOptions, *, silent: bool = False
+    ) -> tuple[plans.Plan, list[ast.stmt]]:
+        """Return how to run a body and what to run instead of it.
+
+        Raises:
+            CannotWrapError: it is to be one function and can't be.
+        """
+        names = self._shell.user_ns
+        ways = plans.Ways(
             cell=options.cell,
             named=bool(options.targets),
-            interactivity=self._shell.ast_node_interactivity,
+            interactivity="none" if silent else self._shell.ast_node_interactivity,
             postponed=bool(self._shell.compile.flags & __future__.annotations.compiler_flag),
         )
+        body = displayed_last(body, ways.interactivity)
+        found = plans.plan(body, names, ways)
+        return found, plans.apply(found, body, names, options.targets)
 
     def begin(self, line: str, magic: str) -> None:
         """Start the session of the cell that is running, or measure it. The first line of a typed cell calls this.
@@ -291,14 +299,13 @@ class CellRunner:
         __tracebackhide__ = True
         options = self._read_options(line)
         name, tree = self._parse(EXPLAIN, line, body, single=single)
-        statements = displayed_last(tree.body, self._shell.ast_node_interactivity)
+        silent = ends_with_semicolon(body)
         try:
-            found = plans.plan(statements, self._shell.user_ns, self._ways(options))
-            statements = plans.apply(found, statements, self._shell.user_ns, options.targets)
+            found, statements = self._plan_for(tree.body, options, silent=silent)
         except CannotWrapError as error:
             raise UsageError(str(error)) from None
         self._start(options, found)
-        return self._execute(ast.Module(statements, []), name, silent=ends_with_semicolon(body))
+        return self._execute(ast.Module(statements, []), name, silent=silent)
 
     def run_bench(self, line: str, body: str, *, single: bool = False) -> Any:
         """Measure the body of a magic that was called as one, run it once, and return the value of its last expression.
