@@ -46,6 +46,7 @@ def run_eager(stage: Stage) -> None:
         values = stage.given()
         traffic.finish(tensors_in(values))
         stage.eager.results = kept(values)
+    stage.snapshot.settle()
     found = stage.findings
     found.devices, found.counted, found.targets = traffic.devices, traffic.counted(), tuple(lane.found)
     found.clock = DeviceClock(traffic.devices)

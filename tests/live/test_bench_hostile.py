@@ -172,6 +172,14 @@ HOOKS = {
         "loss.backward(retain_graph=True)\ny = f(x)",
         _HITS + "h = lin.weight.register_hook(lambda g: hits.append(1))\nloss = lin(x).sum()\ndel lin\n",
     ),
+    "a hook on a node of a graph": Case(
+        "loss.backward(retain_graph=True)\ny = f(x)",
+        _HITS + "loss = lin(x).sum()\nh = loss.grad_fn.register_hook(lambda *a: hits.append(1))\n",
+    ),
+    "a hook on a tensor inside of a graph": Case(
+        "loss.backward(retain_graph=True)\ny = f(x)",
+        _HITS + "mid = lin(x)\nh = mid.register_hook(lambda g: hits.append(1))\nloss = mid.sum()\ndel mid\n",
+    ),
     "what a function of autograd keeps": Case(
         "loss.backward(retain_graph=True)\ny = f(x)",
         "class Twice(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, t):\n        ctx.seen = []\n"

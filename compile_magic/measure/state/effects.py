@@ -61,6 +61,18 @@ def _by_the_users_own_code(args: Sequence[Any], kwargs: Arguments) -> bool:
 _CALLER = 2
 
 
+def _is_empty(args: Sequence[Any], kwargs: Arguments) -> bool:
+    return _blocks(args[1:], kwargs) and not args[0].queue
+
+
+def _is_full(args: Sequence[Any], kwargs: Arguments) -> bool:
+    return _blocks(args[2:], kwargs) and 0 < args[0].maxsize <= len(args[0].queue)
+
+
+def _blocks(args: Sequence[Any], kwargs: Arguments) -> bool:
+    return bool(args[0] if args else kwargs.get("block", True))
+
+
 @dataclass(frozen=True)
 class Effect:
     """A function with an effect: its module and dotted name, what it does ("{}" is its argument), and when it does."""
@@ -97,6 +109,16 @@ EFFECTS: tuple[Effect, ...] = (
     *_files("os", "kill killpg abort execv execve", "ends or replaces a process"),
     *_files("os", "fork forkpty posix_spawn posix_spawnp", "starts a process"),
     *_files("os", "write writev pwrite sendfile", "writes to an open file"),
+    *_files("os", "read readv", "reads from an open file"),
+    *_files("os", "wait waitpid", "waits for a process"),
+    Effect("select", "select", "waits for input"),
+    Effect("queue", "Queue.get", "waits for what comes into a queue that is empty", _is_empty),
+    Effect("queue", "Queue.put", "waits for room in a queue that is full", _is_full),
+    Effect("queue", "Queue.join", "waits for what works on a queue", lambda args, _: args[0].unfinished_tasks > 0),
+    Effect("threading", "Event.wait", "waits for an event", lambda args, _: not args[0].is_set()),
+    Effect("threading", "Condition.wait", "waits for another thread", _by_the_users_own_code),
+    Effect("threading", "Barrier.wait", "waits for other threads", _by_the_users_own_code),
+    Effect("threading", "Semaphore.acquire", "waits for another thread", lambda args, _: args[0]._value == 0),  # noqa: SLF001 - it has no other name
     Effect("threading", "Thread.start", "starts a thread, which may go on after it", _by_the_users_own_code),
     Effect("multiprocessing.process", "BaseProcess.start", "starts a process", _by_the_users_own_code),
     Effect("atexit", "register", "registers what is called at the end of the kernel", _by_the_users_own_code),
@@ -161,7 +183,7 @@ def _place(effect: Effect) -> tuple[Any, str]:
 @functools.lru_cache(maxsize=256)  # code that is compiled under a guard asks for the very same one the next time
 def _guard(effect: Effect, function: Callable[..., Any]) -> Callable[..., Any]:
     def guard(*args: Any, **kwargs: Any) -> Any:
-        if effect.happens(args, kwargs) and _is_asked_by_user():
+        if effect.happens(args, kwargs) and is_asked_by_user():
             raise UnrepeatableError(f"The cell {effect.words.format(_subject(effect, args))}. {_INSTEAD}")
         return function(*args, **kwargs)
 
@@ -177,7 +199,7 @@ def _subject(effect: Effect, args: Sequence[Any]) -> str:
     return effect.name if isinstance(value, (int, bytes)) else "a file"
 
 
-def _is_asked_by_user() -> bool:
+def is_asked_by_user() -> bool:
     """Return whether the user's code is among the callers, and no compiler, import or pool of workers in between.
 
     Neither is it the user's if we ourselves do it: what lies between a run and the bench around it, as the profiler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -10,20 +11,26 @@ from contextlib import ExitStack
 from contextlib import contextmanager
 from functools import lru_cache
 from functools import partial
+from types import CodeType
+from types import FunctionType
+from types import ModuleType
 from typing import Any
 
 import torch
 
 from compile_magic import _torch
+from compile_magic.measure.state import libraries
 from compile_magic.measure.state import process
 from compile_magic.measure.state.arrays import ArrayKept
 from compile_magic.measure.state.containers import DictKept
 from compile_magic.measure.state.containers import NamesKept
 from compile_magic.measure.state.contents import Contents
+from compile_magic.measure.state.entered import watched
 from compile_magic.measure.state.graphs import guarded_graphs
 from compile_magic.measure.state.kept import Kept
 from compile_magic.measure.state.loggers import LoggersKept
 from compile_magic.measure.state.loggers import users_handlers
+from compile_magic.measure.state.reach import Found
 from compile_magic.measure.state.tensors import SparseKept
 from compile_magic.measure.state.tensors import TensorKept
 from compile_magic.measure.state.tensors import has_storage
@@ -50,13 +57,14 @@ class Snapshot:
         self._walker = walker(namespace, {*used, "__warningregistry__"})
         self._names = NamesKept("", namespace, _own_names)
         self._kept: list[Kept] = [self._names]
+        self._libraries: list[Kept] = []
         self._tensors: list[TensorKept] = []
         self._versions: list[int] = []
         self._paths: dict[int, str] = {}
         self._contents = Contents()
         self._watch = _Watch(self._paths, self._contents)
         self.complete = True
-        self.reach({**(extra or {}), **users_handlers(), **_hooks()})
+        self.reach({**(extra or {}), **users_handlers(), **_hooks()}.items())
         tables = [DictKept(name, table) for name, table in _torch.registries()]
         flags = [NamesKept(path, held, partial(_these, names)) for path, held, names in _torch.global_hooks()]
         self._kept += [LoggersKept(), *tables, *flags]
@@ -65,7 +73,7 @@ class Snapshot:
         self._drawn = False
         self._looks = 0
 
-    def reach(self, extra: Mapping[str, Any]) -> None:
+    def reach(self, extra: Iterable[Found]) -> None:
         """Remember what these lead to and was not remembered before."""
         found = self._walker.run(extra)
         self.complete = self.complete and found.complete
@@ -100,10 +108,50 @@ class Snapshot:
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
                 stack.enter_context(guarded_graphs(self._watch.nodes, lambda tensor: self._paths.get(id(tensor))))
                 stack.enter_context(Writes(self._watch))
+                stack.enter_context(watched(self))
                 yield
         finally:
             self._looks = _LOOKS
             self._look()
+
+    def knows(self, value: object) -> bool:
+        """Return whether an object is remembered, or is a plain value."""
+        return self._walker.knows(value)
+
+    def knows_code(self, code: CodeType) -> bool:
+        """Return whether a function with this code is remembered."""
+        return self._walker.knows_code(code)
+
+    def found_function(self, function: FunctionType) -> None:
+        """Remember what a function of the user's, which is about to run, leads to."""
+        self.reach([(function.__name__, function)])
+
+    def found_library(self, name: str) -> None:
+        """Remember the state of a library, whose code is about to run."""
+        self._remember(libraries.loaded(name))
+
+    def found_module(self, name: str) -> None:
+        """Remember the state of a module of a library, which was imported by the run."""
+        self._remember([sys.modules[name]])
+
+    def _remember(self, modules: list[ModuleType]) -> None:
+        kept, users = libraries.kept(modules, self._walker.knows)
+        self._libraries += kept
+        self._kept += kept
+        self.reach(users)
+
+    def settle(self) -> None:
+        """Put back what a watched run has changed in libraries.
+
+        Raises:
+            UnrepeatableError: something of it can't be.
+        """
+        left = [kept.path for kept in self._libraries if _put_back(kept)]
+        if left:
+            raise UnrepeatableError(
+                f"the cell changes `{left[0]}`, which belongs to a library and can't be put back. Do that in a cell of "
+                "its own and bench the rest"
+            )
 
     def written(self) -> dict[str, torch.Tensor]:
         """Return, by path, the tensors that runs have changed or put in place of others, and all gradients.
@@ -119,7 +167,8 @@ class Snapshot:
         return {kept.path: kept.tensor for kept, version in pairs if self._is_new(kept, version)}
 
     def _replaced(self) -> dict[str, torch.Tensor]:
-        others = [kept for kept in self._known.values() if kept is not self._names]
+        librarys = {id(kept) for kept in self._libraries}
+        others = [kept for kept in self._known.values() if kept is not self._names and id(kept) not in librarys]
         found = {path: value for kept in others for path, value in kept.replaced()}
         return {path: value for path, value in found.items() if isinstance(value, torch.Tensor)}
 

@@ -19,6 +19,8 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
+from compile_magic.measure.state.cobjects import is_stateful
+from compile_magic.measure.state.cobjects import waits
 from compile_magic.measure.state.effects import guarded
 from compile_magic.measure.state.effects import originals
 from compile_magic.measure.state.names import is_user_class
@@ -172,6 +174,8 @@ KINDS: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         "is a socket: a second run would send again",
         "Put that " + _APART,
     ),
+    (waits, "works on what is outside of the notebook, or waits for it: every run would", "Put that " + _APART),
+    (is_stateful, "is implemented in C and goes on from where it is, which can't be put back", "Put that " + _APART),
     (_logs_to_file, "logs to a file: every run would write to it", "Put that " + _APART),
     (_is_lazy, "has no shape yet: the first run would give it one", "Run the module once in a cell of its own"),
 )

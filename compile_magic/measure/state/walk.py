@@ -62,7 +62,7 @@ def walk(namespace: dict[str, Any], used: Iterable[str], extra: Mapping[str, Any
             at in the user's own modules.
         extra: more objects, by name.
     """
-    return walker(namespace, used).run(extra or {})
+    return walker(namespace, used).run((extra or {}).items())
 
 
 def walker(namespace: dict[str, Any], used: Iterable[str]) -> _Walker:
@@ -88,9 +88,9 @@ class _Walker:
         """Return whether a function of the user's with this code was found."""
         return id(code) in self._codes
 
-    def run(self, extra: Mapping[str, Any]) -> Reach:
+    def run(self, extra: Iterable[Found]) -> Reach:
         """Return what is reached, from `extra` too, and was not returned before."""
-        self._todo.extend(extra.items())
+        self._later(extra)
         with _torch.without_modes():
             self._walk()
         self._reach.kept += self._names.kept()
