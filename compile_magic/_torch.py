@@ -301,6 +301,51 @@ def stance() -> str:
     return str(find("torch._dynamo.eval_frame", "_stance.stance", "default"))
 
 
+def sets_stance(candidate: Any) -> bool:
+    """Return whether `@torch.compiler.set_stance(...)` made this callable."""
+    return bool((getattr(candidate, "__dict__", None) or {}).get("_dynamo_forbidden", False))
+
+
+def allow_stances(inside: Callable[[], object], tell: Callable[[str], None]) -> Callable[[], None]:
+    """Let the user's code set a stance in a compiled call, where torch raises, and return the function that ends it.
+
+    Until the stance is set back, nothing that the call still does is compiled.
+
+    Args:
+        inside: what is the same as long as this thread is in the same explained call, None outside of one.
+        tell: takes the name of each stance that is set in an explained call.
+    """
+    module, frames = _module("torch._dynamo.decorators"), _module("torch._C._dynamo.eval_frame")
+    original = getattr(module, "_set_stance", None)
+    if original is None or not hasattr(frames, "get_eval_frame_callback"):
+        return lambda: None
+    aside: dict[object, tuple[Any, Any]] = {}
+
+    @functools.wraps(original)
+    def set_stance(stance: Any) -> Any:
+        call, callback = inside(), frames.get_eval_frame_callback()
+        if call is None:
+            return original(stance)
+        if callback not in (None, False):
+            frames.set_eval_frame(None)
+            prior = original(stance)
+            aside[call] = prior, callback
+            tell(str(stance.stance))
+            return prior
+        prior = original(stance)
+        if call in aside and stance is aside[call][0]:
+            frames.set_eval_frame(aside.pop(call)[1])
+        return prior
+
+    module._set_stance = set_stance
+
+    def end() -> None:
+        if module._set_stance is set_stance:
+            module._set_stance = original
+
+    return end
+
+
 def recompile_limit() -> int | None:
     """Return the number of compiled versions of one function that torch allows."""
     limit = find("torch._dynamo.config", "recompile_limit")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import platform
 import types
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -94,6 +95,7 @@ class Run:
         self._stances: set[str] = set()
         self._notes: list[str] = []
         self._finished = False
+        self._allowed: Callable[[], None] = lambda: None
 
     @property
     def finished(self) -> bool:
@@ -112,8 +114,15 @@ class Run:
         """Begin to listen to torch."""
         _torch.preload()
         self._recorder.start()
+        self._allowed = _torch.allow_stances(lambda: self._recorder.call, self._note_stance)
         if _torch.hears_nothing():
             self._notes.append("logging.disable() keeps torch from saying anything: enable logging to get a report")
+
+    def _note_stance(self, stance: str) -> None:
+        self.note(
+            f"a function sets the stance {stance!r} while it runs: torch.compile refuses one that does, "
+            "so it ran in eager"
+        )
 
     def note(self, text: str) -> None:
         """Add a sentence to the report's notes."""
@@ -254,6 +263,7 @@ class Run:
                 stack.callback(self._explained.clear)
                 stack.callback(self._say_what_torch_does_not)
                 stack.callback(self._recorder.stop)
+                stack.callback(self._allowed)
                 stack.callback(self._quiet.stop)
         return self._recorder.records()
 

@@ -44,6 +44,11 @@ def _disabled(candidate: Any) -> Decision | None:
     return Decision("eager", "torch.compiler.disable keeps it in eager") if _torch.is_disabled(candidate) else None
 
 
+def _stance(candidate: Any) -> Decision | None:
+    why = "torch.compiler.set_stance is on it, and torch.compile refuses what sets a stance"
+    return Decision("eager", why) if _torch.sets_stance(candidate) else None
+
+
 def _compiled(candidate: Any) -> Decision | None:
     return OBSERVE if _torch.compiled_original(candidate) is not None else None
 
@@ -100,6 +105,7 @@ def _instance(candidate: Any) -> Decision | None:
 # The first rule with an answer decides.
 RULES: tuple[Callable[[Any], Decision | None], ...] = (
     _disabled,
+    _stance,
     _compiled,
     _class,
     _script,
