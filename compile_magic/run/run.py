@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
+import threading
 import types
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -27,6 +28,7 @@ from compile_magic.run.silences import was_warm
 from compile_magic.run.state import Isolation
 from compile_magic.run.targets import Decision
 from compile_magic.run.targets import decide
+from compile_magic.run.targets import functions_of
 from compile_magic.run.targets import name_of
 from compile_magic.run.threads import other_threads_busy
 from compile_magic.trace import Capture
@@ -84,12 +86,19 @@ class Run:
         self._recorder = Recorder()
         self._backend = CountingBackend(options.backend, self._recorder, mode=options.mode, patches=options.patches)
         self._marks = Marks()
-        self._isolation = Isolation(self._backend, fresh=options.fresh, suppress=options.suppress)
+        recorder = self._recorder
+        self._isolation = Isolation(
+            self._backend, lambda: recorder.compiles_outside, fresh=options.fresh, suppress=options.suppress
+        )
+        self._thread = threading.get_ident()
+        self._hears_regions: Callable[[], None] = _nothing
+        # What else of ours is taken away while a compiled region of the user's runs; each returns what puts it back.
+        self.steps_aside: list[Callable[[], Callable[[], None]]] = []
         self._explained: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._inline: list[types.CodeType] = []
         self._targets: dict[Target, None] = {}
         self._observed: dict[int, Any] = {}
-        self._quiet = Quiet(lambda: self._recorder.call is not None, self._recorder.add_log)
+        self._quiet = Quiet(lambda: recorder.call is not None and not recorder.aside, recorder.add_log)
         self._calls = 0
         self._silent: dict[str, bool] = {}
         self._stances: set[str] = set()
@@ -105,15 +114,17 @@ class Run:
     def listen(self) -> None:
         """Listen to torch again, after `pause`."""
         self._recorder.start()
+        self._hears_regions = _torch.regions.listen(self._region)
 
     def pause(self) -> None:
         """Listen to nothing until `listen`."""
         self._recorder.stop()
+        self._hears_regions()
 
     def start(self) -> None:
         """Begin to listen to torch."""
         _torch.preload()
-        self._recorder.start()
+        self.listen()
         self._allowed = _torch.allow_stances(lambda: self._recorder.call, self._note_stance)
         if _torch.hears_nothing():
             self._notes.append("logging.disable() keeps torch from saying anything: enable logging to get a report")
@@ -194,7 +205,8 @@ class Run:
             options["isolate_recompiles"] = True
         self._marks.watch((candidate, getattr(candidate, "__self__", None)))
         in_place = isinstance(candidate, torch.nn.Module) and _torch.compiled_original(candidate) is candidate
-        with _torch.inline_frames_of(self._inline), unmoved(quiet=False):
+        functions = functions_of(candidate)
+        with self._isolation.compiling(functions), _torch.inline_frames_of(self._inline), unmoved(quiet=False):
             what = _torch.call_impl(candidate) if in_place else candidate
             return torch.compile(what, backend=self._backend, **options)
 
@@ -218,7 +230,7 @@ class Run:
             self._recorder.enter(number, name)
             self._quiet.enter()
             self._marks.before_call(outside)
-            return Call(name, number, start, outermost=True, isolated=self._isolation.enter(outside))
+            return Call(name, number, start, outermost=True, isolated=self._isolation.enter())
         except BaseException:
             self._end(Call(name, number, start, outermost=True, isolated=True))
             raise
@@ -236,8 +248,33 @@ class Run:
             self._isolation.leave()
         self._recorder.leave()
         if len(self._recorder) != call.start:
-            self._isolation.after_compile()
             self._marks.after_compile()
+
+    def _region(self, callback: Any) -> Callable[[], None] | None:
+        """Step aside for a compiled region of the user's, and return what steps back at its end."""
+        inside = self._recorder.call is not None and not self._recorder.aside
+        if not (inside or self.steps_aside) or threading.get_ident() != self._thread:
+            return None
+        if _torch.is_backend(callback, self._backend):
+            return None
+        backs = [aside() for aside in (*([self._step_aside] if inside else []), *self.steps_aside)]
+
+        def leave() -> None:
+            for back in reversed(backs):
+                back()
+
+        return leave
+
+    def _step_aside(self) -> Callable[[], None]:
+        isolated = self._isolation.step_aside()
+        self._recorder.step_aside()
+
+        def back() -> None:
+            self._recorder.step_back()
+            if isolated:
+                self._isolation.step_back()
+
+        return back
 
     @property
     def recorder(self) -> Recorder:
@@ -259,16 +296,13 @@ class Run:
             with ExitStack() as stack:
                 stack.callback(lambda: self._notes.extend(self._isolation.notes))
                 stack.callback(self._marks.restore)
-                stack.callback(self._put_back_caches)
+                stack.callback(self._isolation.restore)
                 stack.callback(self._explained.clear)
                 stack.callback(self._say_what_torch_does_not)
-                stack.callback(self._recorder.stop)
+                stack.callback(self.pause)
                 stack.callback(self._allowed)
                 stack.callback(self._quiet.stop)
         return self._recorder.records()
-
-    def _put_back_caches(self) -> None:
-        self._isolation.restore(self._recorder.compiles_outside)
 
     def _say_what_torch_does_not(self) -> None:
         if self._observed and not any(record.kind == "dynamo_start" for record in self._recorder.records()):
@@ -298,6 +332,10 @@ class Run:
     def _mode_found(self) -> str:
         hows = {target.how for target in self._targets}
         return "observed" if "observed" in hows and "compiled" not in hows else self._mode
+
+
+def _nothing() -> None:
+    """Stand for what is not to be done."""
 
 
 def _key(candidate: Any) -> tuple[int, int]:

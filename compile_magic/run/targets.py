@@ -133,6 +133,35 @@ def _is_users(cls: type) -> bool:
     return any(is_user_file(function.__code__.co_filename) for function in functions) or cls.__module__ == "__main__"
 
 
+def functions_of(candidate: Any) -> list[types.FunctionType]:
+    """Return the Python functions, outside of torch, that a call is known to run: the forwards, for a module."""
+    if type(candidate) is types.FunctionType:
+        return [candidate]
+    if type(candidate) is types.MethodType:
+        return functions_of(candidate.__func__)
+    return [] if not issubclass(type(candidate), torch.nn.Module) else _forwards(candidate)
+
+
+def _forwards(module: torch.nn.Module) -> list[types.FunctionType]:
+    todo: list[Any] = [module]
+    seen: dict[int, Any] = {}
+    found: dict[int, types.FunctionType] = {}
+    while todo:
+        each = todo.pop()
+        if id(each) in seen:
+            continue
+        seen[id(each)] = each
+        own = vars(each) if isinstance(each, torch.nn.Module) else {}
+        forward = own.get("forward", inspect.getattr_static(type(each), "forward", None))
+        found.update((id(f), f) for f in functions_of(getattr(forward, "__func__", forward)) if not _is_torchs(f))
+        todo += (own.get("_modules") or {}).values()
+    return list(found.values())
+
+
+def _is_torchs(function: types.FunctionType) -> bool:
+    return function.__code__.co_filename.startswith(_torch.torch_root())
+
+
 def name_of(candidate: Any) -> str:
     """Return the name that a report shows for a callable."""
     if isinstance(candidate, functools.partial):
