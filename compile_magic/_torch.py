@@ -14,21 +14,23 @@ import inspect
 import logging
 import re
 import sys
-import threading
+import weakref
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from pathlib import Path
 from types import BuiltinFunctionType
+from types import CellType
 from types import CodeType
 from types import FrameType
 from types import FunctionType
+from types import MethodType
 from types import ModuleType
 from typing import Any
 
 import torch
 
+from compile_magic import looks
 from compile_magic.unmoved import unmoved
 
 TRACE_LOGGER = "torch.__trace"
@@ -229,12 +231,18 @@ def is_compile_error(error: BaseException) -> bool:
 
 def compiled_original(candidate: Any) -> Any:
     """Return the callable that `candidate` is the compiled form of, or None if it isn't compiled."""
-    if isinstance(candidate, torch.nn.Module) and "_orig_mod" in getattr(candidate, "_modules", {}):
-        return candidate._modules["_orig_mod"]
-    if isinstance(candidate, torch.nn.Module):
-        return candidate if getattr(candidate, "_compiled_call_impl", None) is not None else None
-    owner = getattr(candidate, "__dict__", None) or {}
-    return owner.get("_torchdynamo_orig_callable")
+    if looks.is_a(candidate, torch.nn.Module):
+        original = dict.get(looks.own(candidate, "_modules") or {}, "_orig_mod")
+        if original is None and looks.own(candidate, _CALL) is not None:
+            return candidate
+        return original
+    if type(candidate) is MethodType:
+        original = looks.own(candidate.__func__, _ORIGINAL)
+        return None if original is None else MethodType(original, candidate.__self__)
+    return looks.own(candidate, _ORIGINAL)
+
+
+_CALL, _ORIGINAL = "_compiled_call_impl", "_torchdynamo_orig_callable"
 
 
 def is_compiled_module(owner: Any) -> bool:
@@ -247,55 +255,171 @@ def uncompiled(candidate: Any) -> Any:
     original = compiled_original(candidate)
     if original is None:
         return candidate
-    return call_impl(candidate) if original is candidate else original
+    return _method(candidate, "_call_impl") if original is candidate else original
 
 
 def is_disabled(candidate: Any) -> bool:
     """Return whether `torch.compiler.disable` made this callable."""
-    return bool((getattr(candidate, "__dict__", None) or {}).get("_torchdynamo_disable", False))
+    owner = candidate.__func__ if type(candidate) is MethodType else candidate
+    return looks.own(owner, "_torchdynamo_disable") is True
 
 
-def inline_as(wrapper: Any, original: Any) -> None:
-    """Tell Dynamo to trace `original` where compiled code calls `wrapper`."""
-    wrapper._torchdynamo_inline = original
-
-
-def compile_in_place(module: torch.nn.Module, explained: Callable[..., Any]) -> Callable[[], None]:
-    """Make `module(...)` call `explained`, as after `module.compile()`, and return the function that undoes it.
-
-    `explained` runs `torch.compile(module)`, which itself calls the module: for that time the module is as it was.
-    `module.compile()` would not do: with a container of torch's own, such as nn.Sequential, it compiles nothing at all
-    (torch 2.13).
-    """
-    own, name = vars(module), "_compiled_call_impl"
-    had, before = name in own, own.get(name)
-
-    def undo() -> None:
-        if own.get(name) is call:
-            own.pop(name)
-            own.update({name: before} if had else {})
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        undo()
-        try:
-            return explained(*args, **kwargs)
-        finally:
-            own[name] = call
-
-    own[name] = call
-    return undo
+def place_of_call(module: torch.nn.Module) -> tuple[dict[str, Any], str]:
+    """Return the namespace of a module and the name in it of what `module(...)` runs, as `module.compile()` sets it."""
+    return looks.attributes(module) or {}, _CALL
 
 
 def has_pre_hooks(module: torch.nn.Module) -> bool:
     """Return whether something runs before the forward of a module."""
-    return bool(module._forward_pre_hooks)
+    return bool(looks.own(module, "_forward_pre_hooks"))
 
 
-def call_impl(module: torch.nn.Module) -> Callable[..., Any]:
-    """Return what `module.compile()` compiles: the call with hooks, without a look at whether it is compiled."""
-    impl: Callable[..., Any] = module._call_impl
-    return impl
+def _method(module: torch.nn.Module, name: str) -> Any:
+    """Return a method of a module: its own or its class's."""
+    found = looks.attribute(module, name, looks.MISSING)
+    return getattr(module, name) if found is looks.MISSING else found
+
+
+class Compiler:
+    """Makes calls as torch.compile would have them made, and keeps nothing of what is called.
+
+    torch.compile(f) holds f, and torch.compile(module) is a module around the module, for which hooks of all modules
+    run once more. Here one function of ours is compiled, which Dynamo skips; what that calls is the first frame for
+    Dynamo, the same as with torch.compile(f).
+
+    Args:
+        options: the arguments of torch.compile.
+        isolated: asked for each function that is new, whether its cache entries must stand in a region of their own.
+    """
+
+    def __init__(self, options: Mapping[str, Any], isolated: Callable[[], bool]) -> None:
+        self._options: dict[str, Any] = dict(options)
+        self._isolated = isolated
+        self._forms: dict[bool, Callable[..., Any]] = {}
+        # Of each code or class: whether torch puts a frame around it, and if its entries stand in their own region.
+        self._known: dict[int, tuple[weakref.ref[Any], bool, bool]] = {}
+        self._frame: tuple[CodeType, dict[str, Any]] | None = None
+        self._marked: list[weakref.ref[CodeType]] = []
+
+    def call(self, candidate: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call `candidate` compiled."""
+        __tracebackhide__ = True
+        entry, isolated = self._entry(candidate)
+        if looks.own(candidate, "_initialize_hook") is not None and looks.is_a(candidate, torch.nn.Module):
+            # As torch.compile(module): a lazy module gets its parameters in eager.
+            _method(candidate, "_infer_parameters")(candidate, args, kwargs)
+        self._always(looks.function_of(entry))
+        form = self._forms.get(isolated)
+        if form is None:
+            find("torch._dynamo.eval_frame", "skip_code", lambda _: None)(_enter.__code__)
+            form = self._forms[isolated] = self._compile(_enter, isolated=isolated)
+        return form(entry, args, kwargs)
+
+    def form(self, candidate: Any) -> Callable[..., Any]:
+        """Return what torch.compile makes of a callable; it holds that."""
+        entry, isolated = self._entry(candidate)
+        return self._compile(entry, isolated=isolated)
+
+    def close(self) -> None:
+        """Forget which functions shall be compiled whatever they are given, those of the user's compiles excepted."""
+        table = _always_compiled()
+        for code in (reference() for reference in self._marked):
+            if code is not None and code in table and table[code] is _OURS:
+                _drop(table, code)
+        self._marked.clear()
+        self._forms.clear()
+
+    def _compile(self, function: Callable[..., Any], *, isolated: bool) -> Callable[..., Any]:
+        options: dict[str, Any] = {**self._options, **({"isolate_recompiles": True} if isolated else {})}
+        new = self._always(looks.function_of(function))
+        with unmoved(quiet=False):
+            compiled: Callable[..., Any] = torch.compile(function, **options)
+        if new is not None:
+            _always_compiled()[new.__code__] = _OURS
+        return compiled
+
+    def _entry(self, candidate: Any) -> tuple[Any, bool]:
+        """Return what torch.compile calls instead of a callable, and whether in a region of its own."""
+        if looks.is_a(candidate, torch.nn.Module):
+            if compiled_original(candidate) is candidate:
+                # By name, torch puts no frame around it.
+                return _method(candidate, "_call_impl"), self._look(type(candidate), candidate)[1]
+            forward = looks.attribute(candidate, "forward")
+            called = MethodType(looks.of_class(type(candidate), "__call__"), candidate)
+            bound = type(forward) is MethodType and _has_code(forward)
+            wrapped, isolated = self._look(forward.__code__ if bound else type(candidate), forward if bound else None)
+            return (self._inline(candidate) if wrapped else called), isolated
+        wrapped, isolated = (
+            self._look(candidate.__code__, candidate) if _has_code(candidate) else (True, self._isolated())
+        )
+        return (self._inline(candidate) if wrapped else candidate), isolated
+
+    def _look(self, key: Any, function: Any) -> tuple[bool, bool]:
+        known = self._known.get(id(key))
+        if known is None or known[0]() is not key:
+            known = self._known[id(key)] = (weakref.ref(key), self._is_wrapped(function), self._isolated())
+        return known[1:]
+
+    def _is_wrapped(self, function: Any) -> bool:
+        # torch tells by doing it. What it makes is dropped at once.
+        return _has_code(function) and looks.own(self._compile(function, isolated=False), _ORIGINAL) is not function
+
+    def _inline(self, candidate: Any) -> Callable[..., Any]:
+        """Return a frame around a callable, with a code object of this compiler's own.
+
+        All that torch puts such a frame around share one code, and with it their cache entries and their recompile
+        limit. With a copy of that code, those of the user stay apart. And torch's would hold what the callable has.
+        """
+        if self._frame is None:
+            sample = find("torch._dynamo.external_utils", "wrap_inline")(_enter)
+            # With globals of its own, too, since Dynamo leaves names in them.
+            names = {name: sample.__globals__[name] for name in ("__name__", "__builtins__")}
+            self._frame = sample.__code__.replace(), names
+        code, names = self._frame
+        return FunctionType(code, names, code.co_name, None, tuple(CellType(candidate) for _ in code.co_freevars))
+
+    def _always(self, function: FunctionType | None) -> FunctionType | None:
+        """Have Dynamo compile a function also where it is given no tensors; return it if the user hasn't done so."""
+        table = _always_compiled()
+        if function is None or (function.__code__ in table and table[function.__code__] is not _OURS):
+            return None
+        if function.__code__ not in table:
+            self._marked.append(weakref.ref(function.__code__))
+        table[function.__code__] = _OURS
+        return function
+
+
+# What stands in torch's table for code that only we have compiled; torch.compile writes True.
+_OURS = "compile_magic"
+
+
+def _always_compiled() -> Any:
+    return find("torch._dynamo.eval_frame", "always_optimize_code_objects", {})
+
+
+def _enter(candidate: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    __tracebackhide__ = True
+    return candidate(*args, **kwargs)
+
+
+def _has_code(candidate: Any) -> bool:
+    return type(candidate) is FunctionType or (
+        type(candidate) is MethodType and type(candidate.__func__) is FunctionType
+    )
+
+
+# How the attributes begin that compiling puts on objects of the user's.
+MARKS = ("_is_torch_compile", "_dynamo_", "_torchdynamo_")
+_MARKING = (
+    ("torch._dynamo.decorators", "mark_static_address"),
+    ("torch._functorch._aot_autograd.runtime_wrappers", "mark_dynamo_propagated_dynamic_indices"),
+)
+
+
+def marking_functions() -> list[FunctionType]:
+    """Return the functions of torch's that mark tensors while they are compiled or compiled code runs."""
+    found = (find(module, name) for module, name in _MARKING)
+    return [function for function in found if type(function) is FunctionType]
 
 
 def stance() -> str:
@@ -371,93 +495,6 @@ def live_guards(code: CodeType) -> list[tuple[str, str]]:
     return [(str(getattr(e, "compile_id", "")), str(e.guard_manager)) for e in entries(code)]
 
 
-# What leads from one wrapper of Dynamo's to the next inner one; the second before torch 2.10.
-_TO_BACKEND = ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable", "compiler_fn")
-
-
-def is_backend(callback: Any, backend: object) -> bool:
-    """Return whether an eval-frame callback, or what a cache entry was compiled with, leads to a backend object."""
-    while callback is not None and callback is not backend:
-        for name in _TO_BACKEND:
-            inner = getattr(callback, name, None)
-            if inner is not None:
-                break
-        callback = inner
-    return callback is backend
-
-
-class Regions:
-    """Tells when a thread enters and leaves compiled regions, and by whose callback; see `listen`.
-
-    Whoever's callback is active when a frame runs, for him it is compiled. torch switches callbacks at one place, in
-    the wrapper that torch.compile makes, when it begins and when it ends.
-    """
-
-    _SWITCH = "_maybe_set_eval_frame"
-
-    def __init__(self) -> None:
-        self._listeners: list[Callable[[Any], Callable[[], None] | None]] = []
-        self._open = threading.local()
-        self._original: Callable[[Any], Any] | None = None
-
-    def listen(self, entered: Callable[[Any], Callable[[], None] | None]) -> Callable[[], None]:
-        """Have `entered` called with the callback of each region that is entered, and return what ends that.
-
-        What `entered` returns is called when that region is left.
-        """
-        module = _module("torch._dynamo.eval_frame")
-        if self._original is None and hasattr(module, self._SWITCH):
-            self._original = getattr(module, self._SWITCH)
-            setattr(module, self._SWITCH, self._switch)
-        self._listeners.append(entered)
-
-        def stop() -> None:
-            if entered in self._listeners:
-                self._listeners.remove(entered)
-            if not self._listeners and self._original is not None and getattr(module, self._SWITCH) == self._switch:
-                setattr(module, self._SWITCH, self._original)
-                self._original = None
-
-        return stop
-
-    def _switch(self, callback: Any) -> Any:
-        original = self._original or find("torch._dynamo.eval_frame", "set_eval_frame")
-        caller = sys._getframe(1)
-        # The wrapper is one frame from its beginning to its end; a context has two, and one object.
-        here: Any = caller.f_locals["self"] if caller.f_code.co_name in ("__enter__", "__exit__") else caller
-        opened: list[tuple[Any, list[Callable[[], None]]]] = self._open.__dict__.setdefault("regions", [])
-        if opened and opened[-1][0] is not here:
-            self._drop_ended(opened, caller)
-        if opened and opened[-1][0] is here:
-            _call_all(opened.pop()[1])
-        else:
-            leaves: list[Callable[[], None]] = []
-            opened.append((here, leaves))
-            if callback is not None and callback is not False:
-                leaves += [leave for each in list(self._listeners) if (leave := each(callback)) is not None]
-        return original(callback)
-
-    @staticmethod
-    def _drop_ended(opened: list[tuple[Any, list[Callable[[], None]]]], caller: FrameType) -> None:
-        # A wrapper that returns early only ends; what looked like its beginning ends with the next one outside.
-        while opened and isinstance(opened[-1][0], FrameType) and not _is_called_by(caller, opened[-1][0]):
-            _call_all(opened.pop()[1])
-
-
-def _is_called_by(frame: FrameType | None, caller: FrameType) -> bool:
-    while frame is not None and frame is not caller:
-        frame = frame.f_back
-    return frame is caller
-
-
-def _call_all(leaves: list[Callable[[], None]]) -> None:
-    for leave in reversed(leaves):
-        leave()
-
-
-regions = Regions()
-
-
 def seen_codes(start: int = 0) -> list[CodeType]:
     """Return the code objects that Dynamo has been asked to convert since it knew `start` of them."""
     seen = find("torch._dynamo.convert_frame", "input_codes.seen", [])
@@ -520,33 +557,6 @@ class ProcessState:
         del reasons[tallies[1] :]
         warned: set[str] = getattr(self._utils, "warn_once_cache", set())
         warned.intersection_update(tallies[2])
-
-
-@contextlib.contextmanager
-def inline_frames_of(codes: list[CodeType]) -> Iterator[None]:
-    """Give the frames that torch puts around its own modules and functions a code object that is in `codes`.
-
-    torch.compile wraps what is torch's own, such as an nn.Sequential, in one function whose code all of them share, and
-    with it their cache entries and their recompile limit. With a copy of that code, those of the user stay apart.
-    """
-    module = _module("torch._dynamo.external_utils")
-    original = getattr(module, "wrap_inline", None)
-    if original is None:
-        yield
-        return
-
-    def wrap_inline(fn: Any) -> Any:
-        inner = original(fn)
-        if not codes:
-            codes.append(inner.__code__.replace())
-        inner.__code__ = codes[0]
-        return inner
-
-    module.wrap_inline = wrap_inline
-    try:
-        yield
-    finally:
-        module.wrap_inline = original
 
 
 def follow_new_names(function_name: str) -> Callable[[], None]:
@@ -622,6 +632,7 @@ _TABLES_BY_CODE = (
     ("torch._dynamo.resume_execution", "ContinueExecutionCache.cache"),
     ("torch._dynamo.resume_execution", "ContinueExecutionCache.generated_code_metadata"),
     ("torch._dynamo.utils", "guard_failures"),
+    ("torch._dynamo.eval_frame", "always_optimize_code_objects"),
 )
 
 
@@ -667,83 +678,44 @@ def forget_backend(backend: object) -> None:
         del kept[number]
 
 
-def always_compiled() -> frozenset[int]:
-    """Return the `id` of each code object that torch.compile was given, which is compiled even without a tensor."""
-    return frozenset(getattr(find("torch._dynamo.eval_frame", "always_optimize_code_objects"), "values", ()))
-
-
-def forget_always_compiled(numbers: Iterable[int]) -> None:
-    """Take code objects, by their `id`, off the table of those that torch.compile was given."""
-    table = find("torch._dynamo.eval_frame", "always_optimize_code_objects")
-    for number in numbers:
-        if table is not None:
-            table.values.pop(number, None)
-            table.refs.pop(number, None)
-
-
-def _owned() -> tuple[dict[int, list[Any]], dict[int, Any]]:
-    """Return what each compiled code object owns in namespaces by its `id`, and weak references to them."""
-    manager = find("torch._dynamo.utils", "CleanupManager.instance")
-    return getattr(manager, "values", {}), getattr(manager, "refs", {})
-
-
-def outputs() -> frozenset[int]:
-    """Return the `id` of each living code object that Dynamo has made and that owns names in a namespace."""
-    return frozenset(_owned()[0])
-
-
-def output_count() -> int:
-    """Return how many there are."""
-    return len(_owned()[0])
-
-
-def outputs_since(known: frozenset[int]) -> list[Any]:
-    """Return weak references to the code objects that Dynamo has made since `outputs` gave `known`."""
-    return [reference for number, reference in list(_owned()[1].items()) if number not in known]
-
-
-def _hooks(references: Iterable[Any]) -> Iterator[tuple[list[Any], int, Any]]:
-    owned = _owned()[0]
-    alive = (code for code in (reference() for reference in references) if code is not None)
-    for hooks in [owned[id(code)] for code in alive if id(code) in owned]:
-        yield from ((hooks, position, hook) for position, hook in reversed(list(enumerate(hooks))))
-
-
-def scopes(references: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the namespaces in which code objects that Dynamo has made own names."""
-    return list({id(hook.scope): hook.scope for _, _, hook in _hooks(references)}.values())
-
-
-def tolerate_lost_names(references: Iterable[Any]) -> None:
-    """Keep torch from complaining when a name that these own is gone already, as after `%reset`."""
-    for hooks, position, hook in _hooks(references):
-        hooks[position] = hook if isinstance(hook, _Tolerant) else _Tolerant(hook)
-
-
-def forget_names(references: Iterable[Any]) -> None:
-    """Remove the names that these own.
+def forget_names(codes: list[CodeType], names: list[tuple[dict[str, Any], frozenset[str]]], *, shared: bool) -> None:
+    """Remove the names that our compiles have put into the user's namespaces.
 
     torch removes a name when the compiled code object that owns it is freed, but one with a break in it never is.
+
+    Args:
+        codes: the code objects that nobody but us has compiled.
+        names: each namespace with its new names.
+        shared: also remove the new names that no compiled code owns.
     """
-    manager = find("torch._dynamo.utils", "CleanupManager")
-    for hooks, position, hook in _hooks(references):
-        del hooks[position]
-        manager.count -= 1
-        hook.scope.pop(hook.name, None)
+    ours, theirs = _owned(codes, {id(namespace): new for namespace, new in names})
+    for namespace, new in names:
+        owned = {name for scope, name in ours if scope == id(namespace)}
+        others = {name for scope, name in theirs if scope == id(namespace)}
+        for name in owned | (new - others if shared else frozenset()):
+            namespace.pop(name, None)
 
 
-def owners_in(namespace: dict[str, Any]) -> frozenset[int]:
-    """Return the `id` of each compiled code object that owns a name in a namespace."""
-    owned = list(_owned()[0].items())
-    return frozenset(number for number, hooks in owned if any(hook.scope is namespace for hook in hooks))
-
-
-def outputs_of(codes: Iterable[CodeType]) -> list[Any]:
-    """Return weak references to what Dynamo has made of these code objects."""
-    originals = getattr(find("torch._dynamo.utils", "orig_code_map"), "values", {})
-    numbers = {id(code) for code in codes}
-    mine = [number for number in outputs() if id(originals.get(number)) in numbers]
-    return [_owned()[1][number] for number in mine]
+def _owned(
+    codes: list[CodeType], new: Mapping[int, frozenset[str]]
+) -> tuple[set[tuple[int, str]], set[tuple[int, str]]]:
+    """Take from compiled code what it owns of our new names; return that, and what the user's compiled code owns."""
+    utils = _module("torch._dynamo.utils")
+    owners = getattr(find("torch._dynamo.utils", "CleanupManager.instance"), "values", {})
+    originals, mine = getattr(getattr(utils, "orig_code_map", None), "values", {}), {id(code) for code in codes}
+    ours, theirs = set(), set()
+    for number, hooks in list(owners.items()):
+        # After torch._dynamo.reset() nobody knows what a compiled code object was made of, and nobody calls it.
+        original = originals.get(number)
+        for hook in list(hooks):
+            name = (id(hook.scope), hook.name)
+            if (original is None or id(original) in mine) and hook.name in new.get(id(hook.scope), ()):
+                ours.add(name)
+                hooks.remove(hook)
+                utils.CleanupManager.count -= 1
+            else:
+                theirs.add(name)
+    return ours, theirs
 
 
 class _Tolerant:
@@ -757,22 +729,24 @@ class _Tolerant:
         self.scope.pop(self.name, None)
 
 
+def tolerate_lost_names(namespace: dict[str, Any], names: frozenset[str]) -> None:
+    """Keep torch from complaining when a name of ours is gone already, as after `%reset`."""
+    manager = find("torch._dynamo.utils", "CleanupManager.instance")
+    for hooks in list(getattr(manager, "values", {}).values()):
+        for position, hook in enumerate(hooks):
+            if hook.scope is namespace and hook.name in names:
+                hooks[position] = _Tolerant(hook)
+
+
 _DYNAMO_NAME = re.compile(
-    r"__(compiled_fn|resume_at|builtins_dict|gen_rand_values|warnings_warn_wrapper)_\w+|__import_\w*[^_]"
-    r"|\w*_\d{6,}_c\d+(_\d+)?|__gen_rand_values|__warnings_warn_wrapper"
+    r"__compiled_fn_\w+|__resume_at_\w+|__builtins_dict__\w+|__import_\w*[^_]|\w*_\d{6,}_c\d+(_\d+)?"
+    r"|__gen_rand_values|__warnings_warn_wrapper"
 )
-# Each compile in a namespace puts the same modules under these names, and none of them owns one.
-_SHARED_NAME = re.compile(r"__import_\w*[^_]")
 
 
 def dynamo_names(namespace: Mapping[str, Any]) -> frozenset[str]:
     """Return the names in a namespace that Dynamo put there."""
     return frozenset(name for name in list(namespace) if _DYNAMO_NAME.fullmatch(name))
-
-
-def shared_names(namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what Dynamo has put into a namespace for all compiles in it: modules that guards look into."""
-    return {name: value for name, value in list(namespace.items()) if _SHARED_NAME.fullmatch(name)}
 
 
 def main_loggers() -> list[logging.Logger]:

@@ -33,7 +33,9 @@ def guarded(
     """
     try:
         return step(*arguments, **named)
-    except Exception as error:  # noqa: BLE001 - this is the one place that keeps our faults from the user's cell
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - this is the one place that keeps our faults from the user's cell
         tell(
             f"compile_magic failed in `{step.__name__}`: {said(error)}. "
             "The cell itself ran as usual. Please report this with the cell."

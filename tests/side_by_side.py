@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch._dynamo.symbolic_convert
 from notebook import Notebook
 
 from compile_magic.errors import words_of
@@ -82,7 +83,11 @@ def _played(cells: tuple[str, ...], setup: str, first: str, then: str, *, explai
 
 
 def _forget_other_notebooks() -> None:
-    """IPython's tracebacks take equal code at the same address for the same code: that of a notebook that is gone."""
+    """Let caches forget a notebook that is gone: torch's of `__main__`, and IPython's.
+
+    IPython's tracebacks take equal code at the same address for the same code.
+    """
+    torch._dynamo.symbolic_convert._import_module.cache_clear()
     # IPython 7 has no stack_data, and reads the lines anew each time.
     stack_data = sys.modules.get("stack_data")
     if stack_data is not None:

@@ -21,11 +21,11 @@ from compile_magic.model import Target
 from compile_magic.notebook.patches import Patches
 from compile_magic.read.parse import parse
 from compile_magic.run.capture import Recorder
-from compile_magic.run.run import NEVER_USERS
 from compile_magic.run.run import Call
 from compile_magic.run.run import Options
 from compile_magic.run.run import Run
 from compile_magic.run.targets import decide
+from compile_magic.run.targets import is_pythons
 from compile_magic.run.targets import name_of
 
 # Records that say nothing was compiled: remarks, and the mark at the start of a call.
@@ -77,7 +77,7 @@ class Lane:
         known = self._known.get(id(candidate))
         if known is not None and known[0] is candidate:
             return known[1]
-        if self._targets or type(candidate) in NEVER_USERS:
+        if self._targets or is_pythons(candidate):
             return candidate
         return self._new(candidate, name)
 
@@ -162,9 +162,12 @@ class Lane:
 
     def explained(self, candidate: Any, name: str) -> Any:
         """Return how this lane calls a named target."""
-        known = self._known.get(id(candidate))
+        # A bound method is a new object for each call.
+        is_method = type(candidate) is types.MethodType
+        key = (id(candidate.__func__), id(candidate.__self__)) if is_method else (id(candidate), 0)
+        known = self._methods.get(key)
         if known is None:
-            known = self._known[id(candidate)] = (candidate, self.stand_in(candidate, name))
+            known = self._methods[key] = (candidate, self.stand_in(candidate, name))
         return known[1]
 
     def intercept(self, candidate: Any, name: str = "") -> Any:

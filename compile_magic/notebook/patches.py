@@ -1,12 +1,11 @@
-"""Put explained callables under the names of a run's targets, and take them off again."""
+"""Send the calls of a run's targets to the run, wherever they are called from, and leave the targets themselves."""
 
 from __future__ import annotations
 
 import functools
-import gc
-import re
-import sys
+import threading
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 from typing import Protocol
@@ -14,11 +13,12 @@ from typing import Protocol
 import torch
 
 from compile_magic import _torch
+from compile_magic import looks
+from compile_magic.errors import TargetError
+from compile_magic.run.detours import Detour
 from compile_magic.run.targets import check
 from compile_magic.run.targets import decide
 from compile_magic.run.targets import resolve
-
-_LAST = re.compile(r"^(?P<owner>.+)\.(?P<attribute>[^\W\d]\w*)$")
 
 
 class Explains(Protocol):
@@ -28,7 +28,7 @@ class Explains(Protocol):
     replaces_compiled: bool
 
     def explained(self, candidate: Any, name: str) -> Any:
-        """Return what is called instead of a target."""
+        """Return what is called instead of a target; asked for each call."""
 
     def intercept(self, candidate: Any, name: str = "") -> Any:
         """Take note of a target that is only listened to."""
@@ -38,12 +38,19 @@ class Explains(Protocol):
 
 
 class Patches:
-    """Makes each target's name call the explained target, wherever it is called from."""
+    """Makes the calls of each target explained ones.
+
+    Nothing is bound to another object: a function's code is exchanged, and a module is told what its call runs, as
+    `module.compile()` does it. While a target runs all is as it was, so that Dynamo sees the user's code alone.
+    """
 
     def __init__(self, run: Explains, namespace: dict[str, Any]) -> None:
         self._run = run
         self._namespace = namespace
-        self._undo: list[Callable[[], None]] = []
+        self._patches: dict[int, _Function | _Module] = {}
+        self._lock = threading.Lock()
+        # How many explained calls are running; meanwhile nothing is in place.
+        self._inside = 0
 
     def add(self, name: str, *, bound_later: frozenset[str] = frozenset()) -> None:
         """Explain the target of this name.
@@ -51,13 +58,40 @@ class Patches:
         Raises:
             TargetError: there is no such target, or it can't be compiled.
         """
-        value = resolve(name, self._namespace, bound_later=bound_later)
-        if decide(value).how == "observe" and not self._run.replaces_compiled:
+        self._add(name, resolve(name, self._namespace, bound_later=bound_later))
+
+    def _add(self, name: str, value: Any) -> None:
+        if looks.is_a(value, functools.partial):
+            self._add(name, looks.partial_parts(value)[0])
+        elif decide(value).how == "observe" and not self._run.replaces_compiled:
             self._run.intercept(value, name)
-        elif isinstance(value, torch.nn.Module) and _torch.compiled_original(value) in (None, value):
-            self._undo.append(_torch.compile_in_place(value, self._run.explained(value, name)))
+        elif looks.is_a(value, torch.nn.Module):
+            known = self._patches.get(id(value))
+            if known is None or known.target() is not value:
+                self._patches[id(value)] = _Module(value, name, self.call)
         else:
             self._add_function(name, value)
+        self.lay()
+
+    def _add_function(self, name: str, value: Any) -> None:
+        # An lru_cache calls what it keeps the results of, an object a function of its class.
+        inner = looks.static(value, "__wrapped__") if looks.function_of(value) is None else None
+        function = inner if type(inner) is types.FunctionType else looks.function_of(value)
+        if function is None:
+            raise TargetError(
+                f"`{name}` is a {looks.class_name(value)} without Python code: name a function of yours that calls it"
+            )
+        patch = self._patches.get(id(function))
+        if not isinstance(patch, _Function) or patch.target() is not function:
+            patch = _Function(function, self.call)
+            if patch.runs_in_another_thread():
+                self._run.note(f"`{name}` was not explained: another thread is running it")
+                return
+            self._patches[id(function)] = patch
+        if type(value) is types.FunctionType or inner is not None:
+            patch.name = name
+        else:
+            patch.add_owner(value.__self__ if type(value) is types.MethodType else value, name)
 
     def rebind(self, name: str) -> None:
         """Explain what the cell has just bound to a target's name; a value that can't be compiled is left alone."""
@@ -65,89 +99,122 @@ class Patches:
             # A plain `del`.
             return
         try:
-            check(name, self._namespace[name])
+            self._add(name, check(name, self._namespace[name]))
         except ValueError as error:
             self._run.note(f"not explained any more: {error}")
-        else:
-            self.add(name)
 
-    def _add_function(self, name: str, value: Any) -> None:
-        wrapper = _named(value, self._run.explained(value, name))
-        match = _LAST.match(name)
-        if match is None:
-            self._namespace[name] = wrapper
-            self._undo.append(functools.partial(_restore_names, self._namespace, wrapper, value))
-        else:
-            owner = resolve_owner(match["owner"], self._namespace)
-            self._undo.append(_set_attribute(owner, match["attribute"], wrapper, value))
+    def call(self, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make the call of a target as the run has it made."""
+        __tracebackhide__ = True
+        explained = self._run.explained(target, name)
+        with self._lock:
+            self._inside += 1
+        try:
+            self.lift()
+            return explained(*args, **kwargs)
+        finally:
+            with self._lock:
+                self._inside -= 1
+            self.lay()
+
+    def lift(self) -> None:
+        """Let all targets be as without us, until `lay`."""
+        for patch in self._patches.values():
+            patch.lift()
+
+    def lay(self) -> None:
+        """Put all patches in place again, unless an explained call is running."""
+        if not self._inside:
+            for patch in self._patches.values():
+                patch.lay()
 
     def undo(self) -> None:
-        """Put everything back; a name that the cell has bound to something else meanwhile stays as the cell left it."""
-        while self._undo:
-            self._undo.pop()()
+        """Take the patches off for good."""
+        for patch in self._patches.values():
+            patch.end()
+        self._patches.clear()
 
 
-def resolve_owner(expression: str, namespace: dict[str, Any]) -> Any:
-    """Return the object that holds an attribute named as a target; `resolve` has checked the expression."""
-    return eval(expression, {"__builtins__": {}}, namespace)  # noqa: S307 - checked before
+# Makes the call of the target with this name: its arguments and keywords follow.
+_Calls = Callable[[str, Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
-def _named(original: Any, explained: Any) -> Any:
-    @functools.wraps(original)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        return explained(*args, **kwargs)
+class _Module:
+    """What a module's call runs while it is a target. `torch.compile(module)` calls it, too: with the patch lifted.
 
-    # Where other explained code calls it, Dynamo shall trace the original and not this.
-    _torch.inline_as(wrapper, _torch.uncompiled(original))
-    return wrapper
-
-
-def _restore_names(namespace: dict[str, Any], wrapper: Any, value: Any) -> None:
-    for name in [name for name, bound in list(namespace.items()) if bound is wrapper]:
-        namespace[name] = value
-    replace_kept(wrapper, value)
-
-
-# The references to a wrapper that nobody but us holds: of the step that undoes, of its arguments, of the question.
-_OUR_REFERENCES = 4
-
-
-def replace_kept(wrapper: Any, value: Any) -> None:
-    """Put `value` where the cell has stored `wrapper`: into dicts, lists, attributes and closures.
-
-    A tuple or a set keeps it; it calls the original then.
+    `module.compile()` would not do: with a container of torch's own, such as nn.Sequential, it compiles nothing at all
+    (torch 2.13).
     """
-    if sys.getrefcount(wrapper) <= _OUR_REFERENCES:
-        return
-    for holder in gc.get_referrers(wrapper):
-        if isinstance(holder, types.CellType):
-            holder.cell_contents = value
-        elif isinstance(holder, list):
-            _replace_items(holder, dict(enumerate(holder)), wrapper, value)
-        elif not isinstance(holder, (types.FunctionType, types.FrameType, types.ModuleType)):
-            own = holder if isinstance(holder, dict) else getattr(holder, "__dict__", None)
-            if isinstance(own, dict):
-                _replace_items(own, dict(own), wrapper, value)
+
+    def __init__(self, module: torch.nn.Module, name: str, calls: _Calls) -> None:
+        self.target = weakref.ref(module)
+        self._name = name
+        self._calls: _Calls | None = calls
+        own, place = _torch.place_of_call(module)
+        self._before = own.get(place, looks.MISSING)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        module: Any = self.target()
+        if self._calls is None:
+            return _torch.uncompiled(module)(*args, **kwargs)
+        return self._calls(self._name, module, args, kwargs)
+
+    def lay(self) -> None:
+        self._exchange(self._before, self)
+
+    def lift(self) -> None:
+        self._exchange(self, self._before)
+
+    def _exchange(self, there: Any, value: Any) -> None:
+        module = self.target()
+        if module is None:
+            return
+        own, place = _torch.place_of_call(module)
+        if own.get(place, looks.MISSING) is not there:
+            # The cell has called module.compile().
+            return
+        if value is looks.MISSING:
+            del own[place]
+        else:
+            own[place] = value
+
+    def end(self) -> None:
+        self.lift()
+        self._calls = None
 
 
-def _replace_items(holder: Any, items: dict[Any, Any], wrapper: Any, value: Any) -> None:
-    # No comprehension here or above: it would hold `wrapper` in a cell, which is then replaced as well.
-    for key, kept in items.items():
-        if kept is wrapper:
-            holder[key] = value
+class _Function:
+    """A function that is a target, wherever it is called, or the method of objects that are.
 
+    `name` is that of the function itself as a target, "" if only some of its objects are.
+    """
 
-def _set_attribute(owner: Any, name: str, wrapper: Any, value: Any) -> Callable[[], None]:
-    own = vars(owner)
-    had, before = name in own, own.get(name)
-    setattr(owner, name, wrapper)
+    def __init__(self, function: types.FunctionType, calls: _Calls) -> None:
+        self.target = weakref.ref(function)
+        self.name = ""
+        self._calls = calls
+        # By id; an object that can't be referred to weakly is known by its id alone.
+        self._owners: dict[int, tuple[str, Callable[[], Any]]] = {}
+        self._detour = Detour(function, self._call)
+        self.lay, self.lift, self.end = self._detour.lay, self._detour.lift, self._detour.end
+        self.runs_in_another_thread = self._detour.runs_in_another_thread
 
-    def undo() -> None:
-        if vars(owner).get(name) is wrapper:
-            delattr(owner, name)
-            if had:
-                setattr(owner, name, before)
-        replace_kept(wrapper, value)
+    def add_owner(self, owner: Any, name: str) -> None:
+        """Explain the function as a method of this object, too."""
+        try:
+            self._owners[id(owner)] = name, weakref.ref(owner)
+        except TypeError:
+            self._owners[id(owner)] = name, lambda: None
 
-    return undo
+    def _call(self, /, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        function = self.target()
+        if function is None:
+            return self._detour.original(*args, **kwargs)
+        if self.name:
+            return self._calls(self.name, function, args, kwargs)
+        name, owner = self._owners.get(id(args[0]), ("", None)) if args else ("", None)
+        if owner is None or not (owner() is None or owner() is args[0]):
+            return self._detour.original(*args, **kwargs)
+        return self._calls(name, types.MethodType(function, args[0]), args[1:], kwargs)

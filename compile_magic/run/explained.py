@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
+from compile_magic import looks
 from compile_magic.errors import guarded
 from compile_magic.errors import words_of
 from compile_magic.notebook.tracebacks import assertion_of
+from compile_magic.run.targets import compiled_function
 
 if TYPE_CHECKING:
     from compile_magic.run.run import Call
@@ -92,21 +95,18 @@ class ExplainedCall:
 
     def _has_hooks(self) -> bool:
         # A hook has run before the forward that can't be compiled; then the call may not be made again.
-        owner = self._original if self._is_module() else getattr(self._original, "__self__", None)
-        return isinstance(owner, torch.nn.Module) and _torch.has_pre_hooks(owner)
-
-    def _is_module(self) -> bool:
-        return isinstance(self._original, torch.nn.Module)
+        is_method = type(self._original) is types.MethodType
+        owner = self._original.__self__ if is_method else self._original
+        return looks.is_a(owner, torch.nn.Module) and _torch.has_pre_hooks(owner)
 
     def _starts(self, start: int, number: int) -> list[Mapping[str, Any]]:
         records = self._run.recorder.since(start)
         return [record.data for record in records if record.kind == "dynamo_start" and record.call == number]
 
     def _is_own(self, frame: Mapping[str, Any]) -> bool:
-        function = self._original.forward if self._is_module() else self._original
-        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        function = compiled_function(self._original)
         wrapped = str(frame.get("filename", "")).startswith(_torch.torch_root())
-        return wrapped or (code is not None and (frame.get("name"), frame.get("line")) == _where(code))
+        return wrapped or (function is not None and (frame.get("name"), frame.get("line")) == _where(function.__code__))
 
     def _record(self, error: BaseException, start: int, number: int, *, outcome: str) -> None:
         starts = self._starts(start, number)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import platform
-import threading
 import types
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,6 +14,8 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
+from compile_magic import looks
+from compile_magic.errors import guarded
 from compile_magic.model import Target
 from compile_magic.run.capture import CountingBackend
 from compile_magic.run.capture import Recorder
@@ -26,18 +28,14 @@ from compile_magic.run.silences import live_guards
 from compile_magic.run.silences import silences
 from compile_magic.run.silences import was_warm
 from compile_magic.run.state import Isolation
-from compile_magic.run.targets import Decision
+from compile_magic.run.targets import compiled_function
 from compile_magic.run.targets import decide
-from compile_magic.run.targets import functions_of
+from compile_magic.run.targets import is_pythons
 from compile_magic.run.targets import name_of
 from compile_magic.run.threads import other_threads_busy
 from compile_magic.trace import Capture
 from compile_magic.trace import Record
 from compile_magic.trace import SourceFile
-from compile_magic.unmoved import unmoved
-
-# Most of what a cell calls; none of it can be the user's.
-NEVER_USERS = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType)
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,19 @@ class Call:
         self.isolated = isolated
 
 
+class CompiledCall:
+    """Runs a callable compiled."""
+
+    def __init__(self, compiler: _torch.Compiler, candidate: Any) -> None:
+        self._compiler = compiler
+        self._candidate = candidate
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Make the call."""
+        __tracebackhide__ = True
+        return self._compiler.call(self._candidate, args, kwargs)
+
+
 class Run:
     """Compiles, records and isolates the calls of one cell. `start`, then `intercept` for each callee, then `finish`.
 
@@ -86,19 +97,12 @@ class Run:
         self._recorder = Recorder()
         self._backend = CountingBackend(options.backend, self._recorder, mode=options.mode, patches=options.patches)
         self._marks = Marks()
-        recorder = self._recorder
-        self._isolation = Isolation(
-            self._backend, lambda: recorder.compiles_outside, fresh=options.fresh, suppress=options.suppress
-        )
-        self._thread = threading.get_ident()
-        self._hears_regions: Callable[[], None] = _nothing
-        # What else of ours is taken away while a compiled region of the user's runs; each returns what puts it back.
-        self.steps_aside: list[Callable[[], Callable[[], None]]] = []
-        self._explained: dict[tuple[int, int], tuple[Any, Any]] = {}
-        self._inline: list[types.CodeType] = []
+        self._isolation = Isolation(self._backend, fresh=options.fresh, suppress=options.suppress)
+        compile_options = {"backend": self._backend, "dynamic": options.dynamic, "fullgraph": options.fullgraph}
+        self._compiler = _torch.Compiler(compile_options, lambda: _torch.can_isolate() and other_threads_busy())
         self._targets: dict[Target, None] = {}
-        self._observed: dict[int, Any] = {}
-        self._quiet = Quiet(lambda: recorder.call is not None and not recorder.aside, recorder.add_log)
+        self._observed: dict[int, weakref.ref[types.CodeType]] = {}
+        self._quiet = Quiet(lambda: self._recorder.call is not None, self._recorder.add_log)
         self._calls = 0
         self._silent: dict[str, bool] = {}
         self._stances: set[str] = set()
@@ -114,17 +118,15 @@ class Run:
     def listen(self) -> None:
         """Listen to torch again, after `pause`."""
         self._recorder.start()
-        self._hears_regions = _torch.regions.listen(self._region)
 
     def pause(self) -> None:
         """Listen to nothing until `listen`."""
         self._recorder.stop()
-        self._hears_regions()
 
     def start(self) -> None:
         """Begin to listen to torch."""
         _torch.preload()
-        self.listen()
+        self._recorder.start()
         self._allowed = _torch.allow_stances(lambda: self._recorder.call, self._note_stance)
         if _torch.hears_nothing():
             self._notes.append("logging.disable() keeps torch from saying anything: enable logging to get a report")
@@ -144,76 +146,54 @@ class Run:
 
     def intercept(self, candidate: Any, name: str = "") -> Any:
         """Return what the cell shall call instead of `candidate`: often `candidate` itself. Never raises."""
-        if type(candidate) in NEVER_USERS or self._finished:
+        if self._finished or is_pythons(candidate):
             return candidate
-        try:
-            return self._replacement(candidate, name)
-        except Exception as error:  # noqa: BLE001 - a fault of ours must not take the cell's result away
-            self.note(
-                f"compile_magic could not intercept `{name}`: {type(error).__name__}: {error}; please report this"
-            )
-            return candidate
+        return guarded(self._take, candidate, name, tell=self.note, default=candidate)
 
-    def _replacement(self, candidate: Any, name: str) -> Any:
-        known = self._explained.get(_key(candidate))
-        if known is not None:
-            return known[1]
+    def _take(self, candidate: Any, name: str) -> Any:
         decision = decide(candidate)
         if decision.how == "library":
             return candidate
-        return self._take(candidate, decision, name or name_of(candidate))
-
-    def _take(self, candidate: Any, decision: Decision, name: str) -> Any:
-        if decision.how == "observe" and self._options.fresh:
-            return self.explained(_torch.compiled_original(candidate), name)
+        name = name or name_of(candidate)
         if decision.how == "compile":
             return self.explained(candidate, name)
+        if decision.how == "observe" and self._options.fresh:
+            return self.explained(_torch.compiled_original(candidate), name)
         how = "observed" if decision.how == "observe" else "eager"
         self._targets[Target(name, how, decision.why)] = None
-        if how == "observed":
-            self._observed[id(candidate)] = candidate
+        function = compiled_function(_torch.compiled_original(candidate)) if how == "observed" else None
+        if function is not None:
+            self._observed[id(function.__code__)] = weakref.ref(function.__code__)
         return candidate
+
+    # What follows is made for one call each, since nothing of the user's may live longer than in a plain cell.
 
     def explained(self, candidate: Any, name: str) -> Any:
         """Return the callable that runs `candidate` compiled, under the counting backend."""
-        known = self._explained.get(_key(candidate))
-        if known is not None:
-            return known[1]
         self._targets[Target(name, "compiled")] = None
-        if isinstance(candidate, functools.partial):
-            inner = self.explained(candidate.func, name)
-            replacement: Any = functools.partial(inner, *candidate.args, **candidate.keywords)
-        else:
-            replacement = ExplainedCall(self, candidate, self._compile(candidate), name)
-        # `candidate` is kept so that its id stays its own.
-        self._explained[_key(candidate)] = (candidate, replacement)
-        return replacement
+        if looks.is_a(candidate, functools.partial):
+            function, args, keywords = looks.partial_parts(candidate)
+            return functools.partial(self.explained(function, name), *args, **keywords)
+        self._watch_globals(candidate)
+        return ExplainedCall(self, candidate, CompiledCall(self._compiler, candidate), name)
 
     def compiled(self, candidate: Any, name: str) -> Any:
         """Return the callable that torch.compile makes of `candidate`, to be called between begin_call and end_call."""
         self._targets[Target(name, "compiled")] = None
-        if isinstance(candidate, functools.partial):
-            return functools.partial(self.compiled(candidate.func, name), *candidate.args, **candidate.keywords)
-        return self._compile(candidate)
+        if looks.is_a(candidate, functools.partial):
+            function, args, keywords = looks.partial_parts(candidate)
+            return functools.partial(self.compiled(function, name), *args, **keywords)
+        self._watch_globals(candidate)
+        return self._compiler.form(candidate)
 
-    def _compile(self, candidate: Any) -> Any:
-        namespace = getattr(getattr(candidate, "__func__", candidate), "__globals__", None)
-        if namespace is not None:
-            self._isolation.watch_namespace(namespace)
-        options: dict[str, Any] = {"dynamic": self._options.dynamic, "fullgraph": self._options.fullgraph}
-        if _torch.can_isolate() and other_threads_busy():
-            options["isolate_recompiles"] = True
-        self._marks.watch((candidate, getattr(candidate, "__self__", None)))
-        in_place = isinstance(candidate, torch.nn.Module) and _torch.compiled_original(candidate) is candidate
-        functions = functions_of(candidate)
-        with self._isolation.compiling(functions), _torch.inline_frames_of(self._inline), unmoved(quiet=False):
-            what = _torch.call_impl(candidate) if in_place else candidate
-            return torch.compile(what, backend=self._backend, **options)
+    def _watch_globals(self, candidate: Any) -> None:
+        function = compiled_function(candidate)
+        if function is not None:
+            self._isolation.watch_namespace(function.__globals__)
 
     def watch_namespace(self, namespace: dict[str, Any]) -> None:
-        """Remember what compiles may add to in the user's namespace: its names, the marks of modules and tensors."""
+        """Remember the names in the user's namespace, to which compiles add."""
         self._isolation.watch_namespace(namespace)
-        self._marks.watch(list(namespace.values()))
 
     # --- a call ------------------------------------------------------------------------------------------------------
 
@@ -229,8 +209,8 @@ class Run:
         try:
             self._recorder.enter(number, name)
             self._quiet.enter()
-            self._marks.before_call(outside)
-            return Call(name, number, start, outermost=True, isolated=self._isolation.enter())
+            self._marks.lay()
+            return Call(name, number, start, outermost=True, isolated=self._isolation.enter(outside))
         except BaseException:
             self._end(Call(name, number, start, outermost=True, isolated=True))
             raise
@@ -246,35 +226,10 @@ class Run:
     def _end(self, call: Call) -> None:
         if call.isolated:
             self._isolation.leave()
+        self._marks.lift()
         self._recorder.leave()
         if len(self._recorder) != call.start:
-            self._marks.after_compile()
-
-    def _region(self, callback: Any) -> Callable[[], None] | None:
-        """Step aside for a compiled region of the user's, and return what steps back at its end."""
-        inside = self._recorder.call is not None and not self._recorder.aside
-        if not (inside or self.steps_aside) or threading.get_ident() != self._thread:
-            return None
-        if _torch.is_backend(callback, self._backend):
-            return None
-        backs = [aside() for aside in (*([self._step_aside] if inside else []), *self.steps_aside)]
-
-        def leave() -> None:
-            for back in reversed(backs):
-                back()
-
-        return leave
-
-    def _step_aside(self) -> Callable[[], None]:
-        isolated = self._isolation.step_aside()
-        self._recorder.step_aside()
-
-        def back() -> None:
-            self._recorder.step_back()
-            if isolated:
-                self._isolation.step_back()
-
-        return back
+            self._isolation.after_compile()
 
     @property
     def recorder(self) -> Recorder:
@@ -295,19 +250,23 @@ class Run:
             # Each is done, also where one before it fails or is interrupted; the last one here is the first.
             with ExitStack() as stack:
                 stack.callback(lambda: self._notes.extend(self._isolation.notes))
-                stack.callback(self._marks.restore)
-                stack.callback(self._isolation.restore)
-                stack.callback(self._explained.clear)
+                stack.callback(self._marks.end)
+                stack.callback(self._compiler.close)
+                stack.callback(self._put_back_caches)
                 stack.callback(self._say_what_torch_does_not)
-                stack.callback(self.pause)
+                stack.callback(self._recorder.stop)
                 stack.callback(self._allowed)
                 stack.callback(self._quiet.stop)
         return self._recorder.records()
 
+    def _put_back_caches(self) -> None:
+        self._isolation.restore(self._recorder.compiles_outside)
+
     def _say_what_torch_does_not(self) -> None:
         if self._observed and not any(record.kind == "dynamo_start" for record in self._recorder.records()):
             self.note(was_warm([target.name for target in self._targets if target.how == "observed"]))
-            for compile_id, text in live_guards(self._observed.values()):
+            codes = [code for code in (reference() for reference in self._observed.values()) if code is not None]
+            for compile_id, text in live_guards(codes):
                 self._recorder.add("live_guards", compile_id=compile_id, payload=text)
         self._observed.clear()
         for note in silences([name for name, silent in self._silent.items() if silent], self._stances):
@@ -332,14 +291,3 @@ class Run:
     def _mode_found(self) -> str:
         hows = {target.how for target in self._targets}
         return "observed" if "observed" in hows and "compiled" not in hows else self._mode
-
-
-def _nothing() -> None:
-    """Stand for what is not to be done."""
-
-
-def _key(candidate: Any) -> tuple[int, int]:
-    # A bound method is a new object each time that it is looked up.
-    if isinstance(candidate, types.MethodType):
-        return id(candidate.__func__), id(candidate.__self__)
-    return id(candidate), 0

@@ -6,7 +6,6 @@ import types
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
-from typing import Any
 
 from compile_magic import _torch
 
@@ -20,14 +19,10 @@ def was_warm(names: Iterable[str]) -> str:
     )
 
 
-def live_guards(candidates: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """Yield (compile id, guard text) of each version that compiled callables have now."""
-    for candidate in candidates:
-        original = _torch.compiled_original(candidate)
-        function = getattr(original, "forward", original)
-        code = getattr(getattr(function, "__func__", function), "__code__", None)
-        if isinstance(code, types.CodeType):
-            yield from _torch.live_guards(code)
+def live_guards(codes: Iterable[types.CodeType]) -> Iterator[tuple[str, str]]:
+    """Yield (compile id, guard text) of each version that code of compiled callables has now."""
+    for code in codes:
+        yield from _torch.live_guards(code)
 
 
 def silences(silent: Collection[str], stances: Collection[str]) -> Iterator[str]:

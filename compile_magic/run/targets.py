@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import re
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
+from compile_magic import looks
 from compile_magic.errors import TargetError
 from compile_magic.run.files import is_user_file
 
@@ -54,47 +56,50 @@ def _compiled(candidate: Any) -> Decision | None:
 
 
 def _class(candidate: Any) -> Decision | None:
-    if not isinstance(candidate, type):
+    if not looks.is_a(candidate, type):
         return None
     return Decision("eager", "a class") if _is_users(candidate) else LIBRARY
 
 
 def _script(candidate: Any) -> Decision | None:
-    return Decision("eager", "a TorchScript module") if isinstance(candidate, torch.jit.ScriptModule) else None
+    return Decision("eager", "a TorchScript module") if looks.is_a(candidate, torch.jit.ScriptModule) else None
 
 
 def _module(candidate: Any) -> Decision | None:
-    return COMPILE if isinstance(candidate, torch.nn.Module) else None
+    return COMPILE if looks.is_a(candidate, torch.nn.Module) else None
 
 
 def _method(candidate: Any) -> Decision | None:
-    if not isinstance(candidate, types.MethodType):
+    if type(candidate) is not types.MethodType:
         return None
-    inherited = getattr(torch.nn.Module, candidate.__func__.__name__, None) is candidate.__func__
-    if isinstance(candidate.__self__, torch.nn.Module) and not inherited:
-        return _function(candidate.__func__) if _kind(candidate.__func__) else COMPILE
-    return LIBRARY if inherited else _function(candidate.__func__)
+    function = candidate.__func__
+    named = function.__name__ if type(function) is types.FunctionType else ""
+    inherited = looks.of_class(torch.nn.Module, named, looks.MISSING) is function
+    if looks.is_a(candidate.__self__, torch.nn.Module) and not inherited:
+        return _function(function) if _kind(function) else COMPILE
+    return LIBRARY if inherited else _function(function)
 
 
 def _partial(candidate: Any) -> Decision | None:
-    return decide(candidate.func) if isinstance(candidate, functools.partial) else None
+    is_partial = looks.is_a(candidate, functools.partial)
+    return decide(looks.partial_parts(candidate)[0]) if is_partial else None
 
 
 def _function(candidate: Any) -> Decision | None:
-    if not isinstance(candidate, types.FunctionType):
+    if type(candidate) is not types.FunctionType:
         return None
     if not is_user_file(candidate.__code__.co_filename):
-        inner = getattr(candidate, "__wrapped__", None)
-        users = isinstance(inner, types.FunctionType) and decide(inner).how == "compile"
+        inner = looks.own(candidate, "__wrapped__")
+        users = type(inner) is types.FunctionType and decide(inner).how == "compile"
         return COMPILE if users else LIBRARY
     kind = _kind(candidate)
     return Decision("eager", kind) if kind else COMPILE
 
 
 def _cached(candidate: Any) -> Decision | None:
-    inner = getattr(candidate, "__wrapped__", None)
-    if isinstance(inner, types.FunctionType) and is_user_file(inner.__code__.co_filename):
-        return Decision("eager", f"a {type(candidate).__name__} object")
+    inner = looks.static(candidate, "__wrapped__")
+    if type(inner) is types.FunctionType and is_user_file(inner.__code__.co_filename):
+        return Decision("eager", f"a {looks.class_name(candidate)} object")
     return None
 
 
@@ -117,71 +122,63 @@ RULES: tuple[Callable[[Any], Decision | None], ...] = (
     _instance,
 )
 
-_KINDS: tuple[tuple[Callable[[Any], bool], str], ...] = (
-    (inspect.isasyncgenfunction, "an async generator function"),
-    (inspect.iscoroutinefunction, "an async function"),
-    (inspect.isgeneratorfunction, "a generator function"),
+# What the flag of a code object says of its function.
+_KINDS = (
+    (inspect.CO_ASYNC_GENERATOR, "an async generator function"),
+    (inspect.CO_COROUTINE, "an async function"),
+    (inspect.CO_GENERATOR, "a generator function"),
 )
 
 
-def _kind(function: Any) -> str:
-    return next((name for test, name in _KINDS if test(function)), "")
+# Most of what a cell calls; none of it can be the user's.
+_PYTHONS = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType)
+
+
+def is_pythons(candidate: Any) -> bool:
+    """Return whether this is a function that C implements."""
+    return any(type(candidate) is kind for kind in _PYTHONS)
+
+
+def compiled_function(candidate: Any) -> types.FunctionType | None:
+    """Return the function whose frame Dynamo compiles of a callable: of a module, its forward."""
+    is_module = looks.is_a(candidate, torch.nn.Module)
+    return looks.function_of(looks.attribute(candidate, "forward") if is_module else candidate)
+
+
+def _kind(candidate: Any) -> str:
+    function = looks.function_of(candidate)
+    flags = function.__code__.co_flags if function is not None else 0
+    return next((name for flag, name in _KINDS if flags & flag), "")
 
 
 def _is_users(cls: type) -> bool:
-    functions = (value for value in vars(cls).values() if isinstance(value, types.FunctionType))
-    return any(is_user_file(function.__code__.co_filename) for function in functions) or cls.__module__ == "__main__"
-
-
-def functions_of(candidate: Any) -> list[types.FunctionType]:
-    """Return the Python functions, outside of torch, that a call is known to run: the forwards, for a module."""
-    if type(candidate) is types.FunctionType:
-        return [candidate]
-    if type(candidate) is types.MethodType:
-        return functions_of(candidate.__func__)
-    return [] if not issubclass(type(candidate), torch.nn.Module) else _forwards(candidate)
-
-
-def _forwards(module: torch.nn.Module) -> list[types.FunctionType]:
-    todo: list[Any] = [module]
-    seen: dict[int, Any] = {}
-    found: dict[int, types.FunctionType] = {}
-    while todo:
-        each = todo.pop()
-        if id(each) in seen:
-            continue
-        seen[id(each)] = each
-        own = vars(each) if isinstance(each, torch.nn.Module) else {}
-        forward = own.get("forward", inspect.getattr_static(type(each), "forward", None))
-        found.update((id(f), f) for f in functions_of(getattr(forward, "__func__", forward)) if not _is_torchs(f))
-        todo += (own.get("_modules") or {}).values()
-    return list(found.values())
-
-
-def _is_torchs(function: types.FunctionType) -> bool:
-    return function.__code__.co_filename.startswith(_torch.torch_root())
+    own = looks.class_attributes(cls)
+    functions = (value for value in own.values() if type(value) is types.FunctionType)
+    if any(is_user_file(function.__code__.co_filename) for function in functions):
+        return True
+    module = own.get("__module__")
+    return type(module) is str and module == "__main__"
 
 
 def name_of(candidate: Any) -> str:
     """Return the name that a report shows for a callable."""
-    if isinstance(candidate, functools.partial):
-        return name_of(candidate.func)
-    if isinstance(candidate, types.MethodType) and not isinstance(candidate.__self__, type):
-        return f"{type(candidate.__self__).__name__}.{candidate.__func__.__name__}"
-    return str(getattr(candidate, "__qualname__", type(candidate).__qualname__)).replace("<locals>.", "")
+    if looks.is_a(candidate, functools.partial):
+        return name_of(looks.partial_parts(candidate)[0])
+    if type(candidate) is types.MethodType and not looks.is_a(candidate.__self__, type):
+        function = candidate.__func__
+        named = function.__name__ if type(function) is types.FunctionType else looks.class_name(function)
+        return f"{looks.class_name(candidate.__self__)}.{named}"
+    return looks.qualified_name(candidate).replace("<locals>.", "")
 
 
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*|\[-?\w+\]|\['[^']*'\]|\[\"[^\"]*\"\])*")
 
 # Each with what to do instead.
 _REFUSED: tuple[tuple[Callable[[Any], bool], str], ...] = (
-    (lambda v: isinstance(v, type), "is a class: name an instance of it, or one of its methods"),
-    (inspect.isasyncgenfunction, "is an async generator function, which Dynamo doesn't compile: name what it calls"),
-    (inspect.iscoroutinefunction, "is an async function, which Dynamo doesn't compile: name what it calls"),
-    (inspect.isgeneratorfunction, "is a generator function, which Dynamo doesn't compile: name what it calls"),
-    (inspect.isgenerator, "is a generator, not a callable: name the function that does the work"),
+    (lambda v: looks.is_a(v, type), "is a class: name an instance of it, or one of its methods"),
+    (lambda v: type(v) is types.GeneratorType, "is a generator, not a callable: name the function that does the work"),
     (_torch.is_disabled, "is under torch.compiler.disable: take the decorator off to explain it"),
-    (lambda v: isinstance(v, torch.jit.ScriptModule), "is TorchScript, which torch.compile doesn't take"),
+    (lambda v: looks.is_a(v, torch.jit.ScriptModule), "is TorchScript, which torch.compile doesn't take"),
 )
 
 
@@ -193,16 +190,61 @@ def resolve(name: str, namespace: Mapping[str, Any], *, bound_later: frozenset[s
     """
     if not _TARGET.fullmatch(name):
         raise TargetError(f"{name!r} is no target: give the name of a function or module, such as model or opt.step")
-    root = re.split(r"[.\[]", name, maxsplit=1)[0]
+    root, *steps = _STEP.findall(name)
     if root not in namespace:
         raise TargetError(_unknown(root, bound_later))
-    try:
-        value = eval(name, {"__builtins__": {}}, namespace)  # noqa: S307 - the pattern allows names and indices only
-    except Exception as error:  # noqa: BLE001 - a property of the user's may raise anything
-        raise TargetError(f"can't look up `{name}`: {type(error).__name__}: {error}") from None
-    if isinstance(namespace[root], types.ModuleType) and root_of(namespace[root]) == "torch" and name != root:
+    value = namespace[root]
+    for step in steps:
+        owner, value = value, _step(value, step, namespace)
+        if value is looks.MISSING:
+            kind = "AttributeError" if step[0] == "." else "LookupError"
+            raise TargetError(
+                f"can't look up `{name}`: {kind}: a {looks.class_name(owner)} keeps no `{step.strip('.')}`; if code of "
+                "its gives it, bind the result to a name in an earlier cell"
+            )
+    if type(namespace[root]) is types.ModuleType and root_of(namespace[root]) == "torch" and name != root:
         raise TargetError(f"`{name}` is torch's own: name a function or module of yours that calls it")
     return check(name, value)
+
+
+_STEP = re.compile(r"""^[^\W\d]\w*|\.[^\W\d]\w*|\['[^']*'\]|\["[^"]*"\]|\[-?\w+\]""")
+
+
+def _step(value: Any, step: str, namespace: Mapping[str, Any]) -> Any:
+    if step[0] == "[":
+        key = step[1:-1]
+        return _item(value, namespace.get(key) if key.isidentifier() else ast.literal_eval(key))
+    name = step[1:]
+    found = looks.attribute(value, name, looks.MISSING)
+    if found is not looks.MISSING or not looks.is_a(value, torch.nn.Module):
+        return found
+    parts = (looks.own(value, part) for part in _torch.MODULE_PARTS)
+    held = [dict.get(part, name) for part in parts if looks.is_a(part, dict) and dict.__contains__(part, name)]
+    original = _torch.compiled_original(value)
+    if not held and original is not None and original is not value:
+        return _step(original, step, namespace)
+    return held[0] if held else looks.MISSING
+
+
+_CONTAINERS = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
+
+
+def _item(value: Any, key: Any) -> Any:
+    if looks.is_a(value, *_CONTAINERS):
+        children = looks.own(value, "_modules") or {}
+        value = dict(children) if type(key) is str else list(children.values())
+    getters: tuple[tuple[type, type, Any], ...] = (
+        (list, int, list.__getitem__),
+        (tuple, int, tuple.__getitem__),
+        (dict, object, dict.__getitem__),
+    )
+    for kind, keys, get in getters:
+        if looks.is_a(value, kind) and looks.is_a(key, keys):
+            try:
+                return get(value, key)
+            except LookupError:
+                break
+    return looks.MISSING
 
 
 def root_of(module: types.ModuleType) -> str:
@@ -219,8 +261,10 @@ def check(name: str, value: Any) -> Any:
     for test, words in _REFUSED:
         if test(value):
             raise TargetError(f"`{name}` {words}")
+    if _kind(value):
+        raise TargetError(f"`{name}` is {_kind(value)}, which Dynamo doesn't compile: name what it calls")
     if not callable(value):
-        kind = type(value).__name__
+        kind = looks.class_name(value)
         article = "an" if kind[0].lower() in "aeiou" else "a"
         raise TargetError(f"`{name}` is {article} {kind}, not a callable: name a function or a module")
     return value

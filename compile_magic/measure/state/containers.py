@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 
+from compile_magic._torch import MARKS
 from compile_magic.measure.state.kept import MISSING
 from compile_magic.measure.state.kept import Kept
 from compile_magic.measure.state.kept import label
 from compile_magic.measure.state.kept import same
-from compile_magic.run.marks import MARKS
 
 
 def _is_mark(key: object) -> bool:
