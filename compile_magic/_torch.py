@@ -164,6 +164,12 @@ def compile_id() -> str:
     return str(current) if current is not None else ""
 
 
+def traced_codes() -> list[CodeType]:
+    """Return the code objects that the compile that runs now has traced, also those that it has inlined."""
+    codes: list[CodeType] | None = find("torch._dynamo.utils", "get_traced_code", lambda: None)()
+    return codes or []
+
+
 def backend_names() -> list[str]:
     """Return the names that `torch.compile(backend=...)` takes."""
     preload()

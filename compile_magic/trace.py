@@ -23,7 +23,8 @@ class Record:
     """One thing that torch, or our counting backend, said.
 
     `kind` is torch's record type; for an artifact, the artifact's name. Kinds of our own: "backend_graph" (from
-    the counting backend), "call" (an intercepted call ended), "log" (a warning on a torch logger).
+    the counting backend), "paths" (what the user's code refers to), "call" (an intercepted call ended), "log" (a
+    warning on a torch logger).
     `epoch` grows with each `torch._dynamo.reset()`, which starts compile ids at 0/0 again. `call` numbers the
     intercepted call in which it was said, None outside of one: then it belongs to the user's own compiled code.
     """

@@ -106,6 +106,10 @@ class Heard:
         self.targets: dict[int | None, str] = {}
         self.live: list[tuple[str, tuple[Leaf, ...]]] = []
         self.logs: list[str] = []
+        # What code of the user's refers to, as dotted paths: what was compiled, and what has called it.
+        self.traced: set[str] = set()
+        self.callers: set[str] = set()
+        self.inputs: set[str] = set()
         self._unread: dict[str, tuple[int, str]] = {}
 
     def compile(self, record: Record, order: int) -> Compile:

@@ -31,6 +31,7 @@ from compile_magic.read.frames import folded
 from compile_magic.read.graphs import compiled_frame
 from compile_magic.read.guards import Reader
 from compile_magic.read.records import hear
+from compile_magic.read.remarks import differences
 from compile_magic.read.remarks import remarks
 from compile_magic.read.shapes import shape_guards
 from compile_magic.trace import Capture
@@ -213,6 +214,8 @@ class _Reading:
             yield f"{names}: compiled inside the call by a backend of its own; left out of the counts."
         for compiled in self.counted:
             yield from graphs.disagreements(compiled)
+        ops = {name for each in self.own for handed in each.handed for name in handed}
+        yield from differences(ops | self.heard.inputs, self.heard.traced, self.heard.callers)
         yield from remarks(self.heard.logs)
         for missed in self.heard.unread:
             records = f"{missed.count} {missed.kind} record{'s' * (missed.count != 1)}"

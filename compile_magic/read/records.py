@@ -79,6 +79,11 @@ def _output_graph(heard: Heard, record: Record, order: int) -> None:
 def _backend_graph(heard: Heard, record: Record, order: int) -> None:
     ops = {str(name): int(count) for name, count in record.data["ops"].items()}
     heard.compile(record, order).handed.append(ops)
+    heard.inputs.update(map(str, record.data.get("inputs", ())))
+
+
+def _paths(heard: Heard, record: Record, order: int) -> None:
+    (heard.traced if record.data.get("traced") else heard.callers).update(map(str, record.data["paths"]))
 
 
 def _backward_graph(heard: Heard, record: Record, order: int) -> None:
@@ -161,6 +166,7 @@ PARSERS: dict[str, Callable[[Heard, Record, int], None]] = {
     "dynamo_start": _start,
     "dynamo_output_graph": _output_graph,
     "backend_graph": _backend_graph,
+    "paths": _paths,
     "aot_backward_graph": _backward_graph,
     "dynamo_graph_break_reason": _break,
     "dynamo_cpp_guards_str": _guards,

@@ -6,9 +6,15 @@ import dataclasses
 import logging
 import threading
 from collections.abc import Callable
+from collections.abc import Iterable
+from types import CodeType
 from typing import Any
 
 from compile_magic import _torch
+from compile_magic.run.codepaths import callers
+from compile_magic.run.codepaths import is_timing
+from compile_magic.run.codepaths import paths
+from compile_magic.run.files import is_user_file
 from compile_magic.trace import Record
 from compile_magic.unmoved import unmoved
 
@@ -38,6 +44,8 @@ class Recorder:
         self._local = threading.local()
         self._epoch = 0
         self._started: set[str] = set()
+        # Kept, so that the id of each stays its own.
+        self._codes: dict[tuple[int, bool], CodeType] = {}
         self._stop: Callable[[], None] | None = None
         self.compiles_outside = 0
 
@@ -105,6 +113,14 @@ class Recorder:
         """Record a remark of torch's that we keep from being printed. `source` is its logger or warning category."""
         self.add("log", data={"source": source}, payload=text)
 
+    def add_paths(self, codes: Iterable[CodeType], *, traced: bool) -> None:
+        """Record what code of the user's refers to, of each code object once; `traced` if it was compiled."""
+        new = {id(code): code for code in codes if (id(code), traced) not in self._codes}
+        self._codes.update({(number, traced): code for number, code in new.items()})
+        found = {path for code in new.values() for path in ("%time",) * is_timing(code) + tuple(paths(code))}
+        if found:
+            self.add("paths", data={"paths": sorted(found), "traced": traced})
+
     def add_trace(self, record: logging.LogRecord) -> None:
         """Record one record of torch's structured trace."""
         if self._outside_only and getattr(_explaining, "now", False):
@@ -117,6 +133,8 @@ class Recorder:
         payload = getattr(record, "payload", None)
         attempt = int(envelope.get("attempt") or 0)
         self._append(Record(kind=kind, compile_id=compile_id, attempt=attempt, data=data, payload=payload), record)
+        if kind == "dynamo_start" and self.call is not None:
+            self.add_paths(callers(), traced=False)
         if self._overflow is not None and kind == "compilation_metrics" and len(self._records) > self._most:
             self._overflow()
 
@@ -195,6 +213,8 @@ def check_backend(name: str) -> None:
         )
 
 
+# What Dynamo calls an input of a graph that is a number drawn by Python's `random`.
+_DRAWN = "random_value"
 # Settings of Inductor's, by name.
 Patches = tuple[tuple[str, Any], ...]
 
@@ -218,7 +238,12 @@ class CountingBackend:
         for node in graph_module.graph.nodes:
             if node.op.startswith("call"):
                 ops[_op_name(node.target)] = ops.get(_op_name(node.target), 0) + 1
-        self._recorder.add("backend_graph", compile_id=_torch.compile_id(), data={"ops": ops})
+        draws = any(node.op == "placeholder" and node.name.startswith(_DRAWN) for node in graph_module.graph.nodes)
+        self._recorder.add(
+            "backend_graph", compile_id=_torch.compile_id(), data={"ops": ops, "inputs": [_DRAWN] * draws}
+        )
+        users = (code for code in _torch.traced_codes() if is_user_file(code.co_filename))
+        self._recorder.add_paths(users, traced=True)
         # Inductor sets variables of the environment, lengthens sys.path and raises the recursion limit.
         with unmoved(quiet=False):
             return self._compile(graph_module, example_inputs, **options)
