@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 from bench import bench
@@ -166,3 +168,70 @@ def test_max_autotune_is_a_row_with_its_compile_time(notebook: Notebook) -> None
     assert found.error == ""
     assert found.compile_s > report.variant("default").compile_s
     assert found.break_even_calls is None or found.break_even_calls > 0
+
+
+HALF = """
+import torch
+big = torch.zeros(int(torch.cuda.mem_get_info()[0] * {share} / 2), device='cuda', dtype=torch.half)
+def touch(t):
+    t.add_(1)
+    return t[:4].clone()
+"""
+
+
+@pytest.mark.parametrize("share", [0.2, 0.49, 0.7])
+def test_a_tensor_as_large_as_the_card_is_put_back_or_left_alone(notebook: Notebook, share: float) -> None:
+    """gpu-oom-restore: however much of the memory a cell writes, it is as after one plain run, and no copy is kept."""
+    notebook.ok(HALF.format(share=share))
+    before = torch.cuda.memory_allocated()
+
+    notebook.ok("%%compile_bench -q --backends eager --budget 0.05\nr = touch(big)")
+
+    big = notebook.get("big")
+    assert torch.equal(big.aminmax().min, big.aminmax().max)
+    assert big[0].item() == 1.0
+    assert torch.cuda.memory_allocated() <= before + 4096
+
+
+BENCHED = {
+    "chain": (CHAIN, "y = chain(x)", "--backends aot_eager"),
+    "training": (TRAINING, STEP, "--backends aot_eager"),
+    "raises": ("import torch\ndef f(x):\n    return x @ x\nx = torch.ones(2, 3, device='cuda')", "y = f(x)", ""),
+    "out of memory": (
+        "import torch\ndef f(x):\n    return torch.empty(1 << 42, device='cuda', dtype=torch.uint8)\n"
+        "x = torch.ones(2, device='cuda')",
+        "y = f(x)",
+        "",
+    ),
+    "refused": ("import torch\ndef f(x):\n    open('/tmp/f', 'w')\nx = torch.ones(1 << 20, device='cuda')", "f(x)", ""),
+}
+
+
+@pytest.mark.parametrize(("setup", "cell", "line"), BENCHED.values(), ids=BENCHED)
+def test_a_bench_keeps_no_memory_of_the_device(notebook: Notebook, setup: str, cell: str, line: str) -> None:
+    """What is allocated after a benched cell is what is allocated after the same cell run plainly, also by an error."""
+    notebook.ok(setup)
+    notebook.run(cell)
+    notebook.run(cell)
+    plain = _allocated()
+
+    notebook.run(f"%%compile_bench -q --budget 0.05 {line}\n{cell}")
+
+    assert _allocated() <= plain + 4096
+
+
+def _allocated() -> int:
+    gc.collect()
+    return torch.cuda.memory_allocated()
+
+
+def test_our_own_profiler_raises_no_alarm(notebook: Notebook) -> None:
+    """gpu-tempdir-alarm: effects are looked for in the user's run alone, so kernels, busy time and floor are there."""
+    notebook.ok(CHAIN)
+
+    report = bench(notebook, "y = chain(x)", "--backends aot_eager --budget 0.1")
+
+    assert not report.error
+    assert [one.kernels_per_call for one in report.variants] == [60, 60]
+    assert all(one.busy_s for one in report.variants)
+    assert report.roofline is not None
