@@ -14,8 +14,10 @@ import inspect
 import logging
 import re
 import sys
+import threading
 import weakref
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from pathlib import Path
@@ -501,6 +503,93 @@ def live_guards(code: CodeType) -> list[tuple[str, str]]:
     return [(str(getattr(e, "compile_id", "")), str(e.guard_manager)) for e in entries(code)]
 
 
+# What leads from one wrapper of Dynamo's to the next inner one; the second before torch 2.10.
+_TO_BACKEND = ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable", "compiler_fn")
+
+
+def is_backend(callback: Any, backend: object) -> bool:
+    """Return whether an eval-frame callback, or what a cache entry was compiled with, leads to a backend object."""
+    while callback is not None and callback is not backend:
+        for name in _TO_BACKEND:
+            inner = getattr(callback, name, None)
+            if inner is not None:
+                break
+        callback = inner
+    return callback is backend
+
+
+class Regions:
+    """Tells when a thread enters and leaves compiled regions, and by whose callback; see `listen`.
+
+    Whoever's callback is active when a frame runs, for him it is compiled. torch switches callbacks at one place, in
+    the wrapper that torch.compile makes, when it begins and when it ends.
+    """
+
+    _SWITCH = "_maybe_set_eval_frame"
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[Any], Callable[[], None] | None]] = []
+        self._open = threading.local()
+        self._original: Callable[[Any], Any] | None = None
+
+    def listen(self, entered: Callable[[Any], Callable[[], None] | None]) -> Callable[[], None]:
+        """Have `entered` called with the callback of each region that is entered, and return what ends that.
+
+        What `entered` returns is called when that region is left.
+        """
+        module = _module("torch._dynamo.eval_frame")
+        if self._original is None and hasattr(module, self._SWITCH):
+            self._original = getattr(module, self._SWITCH)
+            setattr(module, self._SWITCH, self._switch)
+        self._listeners.append(entered)
+
+        def stop() -> None:
+            if entered in self._listeners:
+                self._listeners.remove(entered)
+            if not self._listeners and self._original is not None and getattr(module, self._SWITCH) == self._switch:
+                setattr(module, self._SWITCH, self._original)
+                self._original = None
+
+        return stop
+
+    def _switch(self, callback: Any) -> Any:
+        original = self._original or find("torch._dynamo.eval_frame", "set_eval_frame")
+        caller = sys._getframe(1)
+        # The wrapper is one frame from its beginning to its end; a context has two, and one object.
+        here: Any = caller.f_locals["self"] if caller.f_code.co_name in ("__enter__", "__exit__") else caller
+        opened: list[tuple[Any, list[Callable[[], None]]]] = self._open.__dict__.setdefault("regions", [])
+        if opened and opened[-1][0] is not here:
+            self._drop_ended(opened, caller)
+        if opened and opened[-1][0] is here:
+            _call_all(opened.pop()[1])
+        else:
+            leaves: list[Callable[[], None]] = []
+            opened.append((here, leaves))
+            if callback is not None and callback is not False:
+                leaves += [leave for each in list(self._listeners) if (leave := each(callback)) is not None]
+        return original(callback)
+
+    @staticmethod
+    def _drop_ended(opened: list[tuple[Any, list[Callable[[], None]]]], caller: FrameType) -> None:
+        # A wrapper that returns early only ends; what looked like its beginning ends with the next one outside.
+        while opened and isinstance(opened[-1][0], FrameType) and not _is_called_by(caller, opened[-1][0]):
+            _call_all(opened.pop()[1])
+
+
+def _is_called_by(frame: FrameType | None, caller: FrameType) -> bool:
+    while frame is not None and frame is not caller:
+        frame = frame.f_back
+    return frame is caller
+
+
+def _call_all(leaves: list[Callable[[], None]]) -> None:
+    for leave in reversed(leaves):
+        leave()
+
+
+regions = Regions()
+
+
 def seen_codes(start: int = 0) -> list[CodeType]:
     """Return the code objects that Dynamo has been asked to convert since it knew `start` of them."""
     seen = find("torch._dynamo.convert_frame", "input_codes.seen", [])
@@ -638,7 +727,6 @@ _TABLES_BY_CODE = (
     ("torch._dynamo.resume_execution", "ContinueExecutionCache.cache"),
     ("torch._dynamo.resume_execution", "ContinueExecutionCache.generated_code_metadata"),
     ("torch._dynamo.utils", "guard_failures"),
-    ("torch._dynamo.eval_frame", "always_optimize_code_objects"),
 )
 
 
@@ -684,44 +772,69 @@ def forget_backend(backend: object) -> None:
         del kept[number]
 
 
-def forget_names(codes: list[CodeType], names: list[tuple[dict[str, Any], frozenset[str]]], *, shared: bool) -> None:
-    """Remove the names that our compiles have put into the user's namespaces.
+def _owned() -> tuple[dict[int, list[Any]], dict[int, Any]]:
+    """Return what each compiled code object owns in namespaces by its `id`, and weak references to them."""
+    manager = find("torch._dynamo.utils", "CleanupManager.instance")
+    return getattr(manager, "values", {}), getattr(manager, "refs", {})
+
+
+def outputs() -> frozenset[int]:
+    """Return the `id` of each living code object that Dynamo has made and that owns names in a namespace."""
+    return frozenset(_owned()[0])
+
+
+def output_count() -> int:
+    """Return how many there are."""
+    return len(_owned()[0])
+
+
+def outputs_since(known: frozenset[int]) -> list[Any]:
+    """Return weak references to the code objects that Dynamo has made since `outputs` gave `known`."""
+    return [reference for number, reference in list(_owned()[1].items()) if number not in known]
+
+
+def _hooks(references: Iterable[Any]) -> Iterator[tuple[list[Any], int, Any]]:
+    owned = _owned()[0]
+    alive = (code for code in (reference() for reference in references) if code is not None)
+    for hooks in [owned[id(code)] for code in alive if id(code) in owned]:
+        yield from ((hooks, position, hook) for position, hook in reversed(list(enumerate(hooks))))
+
+
+def scopes(references: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the namespaces in which code objects that Dynamo has made own names."""
+    return list({id(hook.scope): hook.scope for _, _, hook in _hooks(references)}.values())
+
+
+def tolerate_lost_names(references: Iterable[Any]) -> None:
+    """Keep torch from complaining when a name that these own is gone already, as after `%reset`."""
+    for hooks, position, hook in _hooks(references):
+        hooks[position] = hook if isinstance(hook, _Tolerant) else _Tolerant(hook)
+
+
+def forget_names(references: Iterable[Any]) -> None:
+    """Remove the names that these own.
 
     torch removes a name when the compiled code object that owns it is freed, but one with a break in it never is.
-
-    Args:
-        codes: the code objects that nobody but us has compiled.
-        names: each namespace with its new names.
-        shared: also remove the new names that no compiled code owns.
     """
-    ours, theirs = _owned(codes, {id(namespace): new for namespace, new in names})
-    for namespace, new in names:
-        owned = {name for scope, name in ours if scope == id(namespace)}
-        others = {name for scope, name in theirs if scope == id(namespace)}
-        for name in owned | (new - others if shared else frozenset()):
-            namespace.pop(name, None)
+    manager = find("torch._dynamo.utils", "CleanupManager")
+    for hooks, position, hook in _hooks(references):
+        del hooks[position]
+        manager.count -= 1
+        hook.scope.pop(hook.name, None)
 
 
-def _owned(
-    codes: list[CodeType], new: Mapping[int, frozenset[str]]
-) -> tuple[set[tuple[int, str]], set[tuple[int, str]]]:
-    """Take from compiled code what it owns of our new names; return that, and what the user's compiled code owns."""
-    utils = _module("torch._dynamo.utils")
-    owners = getattr(find("torch._dynamo.utils", "CleanupManager.instance"), "values", {})
-    originals, mine = getattr(getattr(utils, "orig_code_map", None), "values", {}), {id(code) for code in codes}
-    ours, theirs = set(), set()
-    for number, hooks in list(owners.items()):
-        # After torch._dynamo.reset() nobody knows what a compiled code object was made of, and nobody calls it.
-        original = originals.get(number)
-        for hook in list(hooks):
-            name = (id(hook.scope), hook.name)
-            if (original is None or id(original) in mine) and hook.name in new.get(id(hook.scope), ()):
-                ours.add(name)
-                hooks.remove(hook)
-                utils.CleanupManager.count -= 1
-            else:
-                theirs.add(name)
-    return ours, theirs
+def owners_in(namespace: dict[str, Any]) -> frozenset[int]:
+    """Return the `id` of each compiled code object that owns a name in a namespace."""
+    owned = list(_owned()[0].items())
+    return frozenset(number for number, hooks in owned if any(hook.scope is namespace for hook in hooks))
+
+
+def outputs_of(codes: Iterable[CodeType]) -> list[Any]:
+    """Return weak references to what Dynamo has made of these code objects."""
+    originals = getattr(find("torch._dynamo.utils", "orig_code_map"), "values", {})
+    numbers = {id(code) for code in codes}
+    mine = [number for number in outputs() if id(originals.get(number)) in numbers]
+    return [_owned()[1][number] for number in mine]
 
 
 class _Tolerant:
@@ -735,24 +848,22 @@ class _Tolerant:
         self.scope.pop(self.name, None)
 
 
-def tolerate_lost_names(namespace: dict[str, Any], names: frozenset[str]) -> None:
-    """Keep torch from complaining when a name of ours is gone already, as after `%reset`."""
-    manager = find("torch._dynamo.utils", "CleanupManager.instance")
-    for hooks in list(getattr(manager, "values", {}).values()):
-        for position, hook in enumerate(hooks):
-            if hook.scope is namespace and hook.name in names:
-                hooks[position] = _Tolerant(hook)
-
-
 _DYNAMO_NAME = re.compile(
-    r"__compiled_fn_\w+|__resume_at_\w+|__builtins_dict__\w+|__import_\w*[^_]|\w*_\d{6,}_c\d+(_\d+)?"
-    r"|__gen_rand_values|__warnings_warn_wrapper"
+    r"__(compiled_fn|resume_at|builtins_dict|gen_rand_values|warnings_warn_wrapper)_\w+|__import_\w*[^_]"
+    r"|\w*_\d{6,}_c\d+(_\d+)?|__gen_rand_values|__warnings_warn_wrapper"
 )
+# Each compile in a namespace puts the same modules under these names, and none of them owns one.
+_SHARED_NAME = re.compile(r"__import_\w*[^_]")
 
 
 def dynamo_names(namespace: Mapping[str, Any]) -> frozenset[str]:
     """Return the names in a namespace that Dynamo put there."""
     return frozenset(name for name in list(namespace) if _DYNAMO_NAME.fullmatch(name))
+
+
+def shared_names(namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what Dynamo has put into a namespace for all compiles in it: modules that guards look into."""
+    return {name: value for name, value in list(namespace.items()) if _SHARED_NAME.fullmatch(name)}
 
 
 def main_loggers() -> list[logging.Logger]:

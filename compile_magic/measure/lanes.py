@@ -46,6 +46,8 @@ class Lane:
     """
 
     replaces_compiled = True
+    # Whether targets are called in another way than they are written.
+    exchanges = True
     recorder: Recorder | None = None
 
     def __init__(
@@ -122,7 +124,7 @@ class Lane:
         """Send the calls of the work through this lane."""
         self._block.callback(self._work.leave)
         self._work.enter(self)
-        if self._targets:
+        if self._targets and self.exchanges:
             self._patches = Patches(self, self._work.namespace)
             self._block.callback(self._patches.undo)
             for target in self._targets:
@@ -196,6 +198,8 @@ class EagerLane(Lane):
 class WrittenLane(Lane):
     """Runs the work as it is written, with what the user has compiled."""
 
+    exchanges = False
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._heard = self.recorder = Recorder(outside_only=True)
@@ -248,6 +252,7 @@ class CompiledLane(Lane):
             self._run.listen()
         self._call = self._run.begin_call(self.name)
         super().switch_on()
+        self._run.steps_aside[:] = [self._patches.step_aside] if self._patches is not None else []
         self._block.callback(_torch.listen_to_cudagraphs(self.skips))
 
     def end_block(self) -> bool:

@@ -85,9 +85,9 @@ def _run(head: Head, work: CellWork) -> None:
 def _forget(code: CodeType, namespace: dict[str, Any], before: dict[str, Any]) -> None:
     # Compiled as written, the functions of the head have names in the notebook that nobody will use.
     codes = [*_inner(code)]
+    _torch.forget_names(_torch.outputs_of(codes))
     for one in codes:
         _torch.forget_code(one)
-    _torch.forget_names(codes, [(namespace, _torch.dynamo_names(namespace) - set(before))], shared=False)
     for name in set(namespace) - set(before) - _torch.dynamo_names(namespace):
         del namespace[name]
     namespace.update(before)

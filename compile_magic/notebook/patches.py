@@ -106,16 +106,21 @@ class Patches:
     def call(self, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the call of a target as the run has it made."""
         __tracebackhide__ = True
-        explained = self._run.explained(target, name)
         with self._lock:
             self._inside += 1
         try:
             self.lift()
+            explained = self._run.explained(target, name)
             return explained(*args, **kwargs)
         finally:
             with self._lock:
                 self._inside -= 1
             self.lay()
+
+    def step_aside(self) -> Callable[[], None]:
+        """Let all targets be as without us, and return what puts the patches in place again."""
+        self.lift()
+        return self.lay
 
     def lift(self) -> None:
         """Let all targets be as without us, until `lay`."""

@@ -75,6 +75,8 @@ class Session:
         """
         guarded(self._run.watch_namespace, self._namespace, tell=self._run.note, default=None)
         guarded(self._run.start, tell=self._run.note, default=None)
+        if self.options.targets:
+            self._run.steps_aside.append(self._patches.step_aside)
         try:
             for name in self.options.targets:
                 self._patches.add(name, bound_later=self._plan.bound)

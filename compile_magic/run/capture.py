@@ -79,8 +79,21 @@ class Recorder:
 
     def leave(self) -> None:
         """End the intercepted call of this thread."""
-        self._local.call, self._local.target = None, None
+        self._local.call, self._local.target, self._local.aside = None, None, False
         _explaining.now = False
+
+    @property
+    def aside(self) -> bool:
+        """Whether this thread is in what the user compiled himself, inside an intercepted call."""
+        return bool(getattr(self._local, "aside", False))
+
+    def step_aside(self) -> None:
+        """Begin a compiled region of the user's inside the intercepted call of this thread."""
+        self._local.aside, _explaining.now = True, False
+
+    def step_back(self) -> None:
+        """End it."""
+        self._local.aside, _explaining.now = False, True
 
     def drain(self) -> tuple[Record, ...]:
         """Return what was recorded so far, and forget it."""
@@ -160,7 +173,7 @@ class Recorder:
                 self._epoch += 1
                 self._started.clear()
             self._started.add(record.compile_id)
-        self.compiles_outside += self.call is None
+        self.compiles_outside += self.call is None or self.aside
 
 
 def _compile_id(envelope: dict[str, Any]) -> str:

@@ -53,9 +53,12 @@ class Detour:
         return twin(*args, **kwargs)
 
     def lay(self) -> None:
-        """Put the detour in place, unless the function has got other code meanwhile."""
+        """Put the detour in place; other code that the function has got meanwhile must have the same parameters."""
         function = self._function()
-        if function is not None and self._instead is not None and function.__code__ is self._code:
+        if function is None or self._instead is None or function.__code__ is self._detour:
+            return
+        if function.__code__ is self._code or _shape(function.__code__) == _shape(self._code):
+            self._code = function.__code__
             function.__code__ = self._detour
 
     def lift(self) -> None:
@@ -134,6 +137,13 @@ def _code_like(code: CodeType, target: Detour) -> CodeType:
     return inner.replace(
         co_consts=consts, co_name=code.co_name, co_filename=file, co_firstlineno=code.co_firstlineno, **qualified
     )
+
+
+def _shape(code: CodeType) -> tuple[object, ...]:
+    count = code.co_argcount + code.co_kwonlyargcount
+    kinds = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    names = code.co_varnames[: count + _flag(code, inspect.CO_VARARGS) + _flag(code, inspect.CO_VARKEYWORDS)]
+    return code.co_posonlyargcount, code.co_kwonlyargcount, kinds, names, code.co_freevars
 
 
 def _flag(code: CodeType, flag: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
+import threading
 import types
 import weakref
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from compile_magic.run.silences import was_warm
 from compile_magic.run.state import Isolation
 from compile_magic.run.targets import compiled_function
 from compile_magic.run.targets import decide
+from compile_magic.run.targets import functions_of
 from compile_magic.run.targets import is_pythons
 from compile_magic.run.targets import name_of
 from compile_magic.run.threads import other_threads_busy
@@ -97,12 +99,21 @@ class Run:
         self._recorder = Recorder()
         self._backend = CountingBackend(options.backend, self._recorder, mode=options.mode, patches=options.patches)
         self._marks = Marks()
-        self._isolation = Isolation(self._backend, fresh=options.fresh, suppress=options.suppress)
+        recorder = self._recorder
+        self._isolation = Isolation(
+            self._backend, lambda: recorder.compiles_outside, fresh=options.fresh, suppress=options.suppress
+        )
         compile_options = {"backend": self._backend, "dynamic": options.dynamic, "fullgraph": options.fullgraph}
         self._compiler = _torch.Compiler(compile_options, lambda: _torch.can_isolate() and other_threads_busy())
+        self._thread = threading.get_ident()
+        self._hears_regions: Callable[[], None] = _nothing
+        # What else of ours is taken away while a compiled region of the user's runs; each returns what puts it back.
+        self.steps_aside: list[Callable[[], Callable[[], None]]] = []
+        # Of each callable whose functions run on copies of their code, by id.
+        self._kept_apart: dict[int, weakref.ref[Any]] = {}
         self._targets: dict[Target, None] = {}
         self._observed: dict[int, weakref.ref[types.CodeType]] = {}
-        self._quiet = Quiet(lambda: self._recorder.call is not None, self._recorder.add_log)
+        self._quiet = Quiet(lambda: recorder.call is not None and not recorder.aside, recorder.add_log)
         self._calls = 0
         self._silent: dict[str, bool] = {}
         self._stances: set[str] = set()
@@ -118,15 +129,17 @@ class Run:
     def listen(self) -> None:
         """Listen to torch again, after `pause`."""
         self._recorder.start()
+        self._hears_regions = _torch.regions.listen(self._region)
 
     def pause(self) -> None:
         """Listen to nothing until `listen`."""
         self._recorder.stop()
+        self._hears_regions()
 
     def start(self) -> None:
         """Begin to listen to torch."""
         _torch.preload()
-        self._recorder.start()
+        self.listen()
         self._allowed = _torch.allow_stances(lambda: self._recorder.call, self._note_stance)
         if _torch.hears_nothing():
             self._notes.append("logging.disable() keeps torch from saying anything: enable logging to get a report")
@@ -174,7 +187,7 @@ class Run:
         if looks.is_a(candidate, functools.partial):
             function, args, keywords = looks.partial_parts(candidate)
             return functools.partial(self.explained(function, name), *args, **keywords)
-        self._watch_globals(candidate)
+        self._keep_apart(candidate)
         return ExplainedCall(self, candidate, CompiledCall(self._compiler, candidate), name)
 
     def compiled(self, candidate: Any, name: str) -> Any:
@@ -183,13 +196,21 @@ class Run:
         if looks.is_a(candidate, functools.partial):
             function, args, keywords = looks.partial_parts(candidate)
             return functools.partial(self.compiled(function, name), *args, **keywords)
-        self._watch_globals(candidate)
+        self._keep_apart(candidate)
         return self._compiler.form(candidate)
 
-    def _watch_globals(self, candidate: Any) -> None:
-        function = compiled_function(candidate)
-        if function is not None:
+    def _keep_apart(self, candidate: Any) -> None:
+        """Keep what compiling a callable changes apart from the user's."""
+        holder = candidate.__func__ if type(candidate) is types.MethodType else candidate
+        known = self._kept_apart.get(id(holder))
+        if known is not None and known() is holder:
+            return
+        functions = functions_of(candidate)
+        for function in functions:
             self._isolation.watch_namespace(function.__globals__)
+        self._isolation.run_on_copies(functions)
+        if functions:
+            self._kept_apart[id(holder)] = weakref.ref(holder)
 
     def watch_namespace(self, namespace: dict[str, Any]) -> None:
         """Remember the names in the user's namespace, to which compiles add."""
@@ -205,12 +226,12 @@ class Run:
         if outer is not None:
             return Call(name, outer, len(self._recorder), outermost=False, isolated=False)
         number, self._calls = self._calls, self._calls + 1
-        start, outside = len(self._recorder), self._recorder.compiles_outside
+        start = len(self._recorder)
         try:
             self._recorder.enter(number, name)
             self._quiet.enter()
             self._marks.lay()
-            return Call(name, number, start, outermost=True, isolated=self._isolation.enter(outside))
+            return Call(name, number, start, outermost=True, isolated=self._isolation.enter())
         except BaseException:
             self._end(Call(name, number, start, outermost=True, isolated=True))
             raise
@@ -228,8 +249,34 @@ class Run:
             self._isolation.leave()
         self._marks.lift()
         self._recorder.leave()
-        if len(self._recorder) != call.start:
-            self._isolation.after_compile()
+
+    def _region(self, callback: Any) -> Callable[[], None] | None:
+        """Step aside for a compiled region of the user's, and return what steps back at its end."""
+        inside = self._recorder.call is not None and not self._recorder.aside
+        if not (inside or self.steps_aside) or threading.get_ident() != self._thread:
+            return None
+        if _torch.is_backend(callback, self._backend):
+            return None
+        backs = [aside() for aside in (*([self._step_aside] if inside else []), *self.steps_aside)]
+
+        def leave() -> None:
+            for back in reversed(backs):
+                back()
+
+        return leave
+
+    def _step_aside(self) -> Callable[[], None]:
+        self._marks.lift()
+        isolated = self._isolation.step_aside()
+        self._recorder.step_aside()
+
+        def back() -> None:
+            self._recorder.step_back()
+            self._marks.lay()
+            if isolated:
+                self._isolation.step_back()
+
+        return back
 
     @property
     def recorder(self) -> Recorder:
@@ -252,15 +299,12 @@ class Run:
                 stack.callback(lambda: self._notes.extend(self._isolation.notes))
                 stack.callback(self._marks.end)
                 stack.callback(self._compiler.close)
-                stack.callback(self._put_back_caches)
+                stack.callback(self._isolation.restore)
                 stack.callback(self._say_what_torch_does_not)
-                stack.callback(self._recorder.stop)
+                stack.callback(self.pause)
                 stack.callback(self._allowed)
                 stack.callback(self._quiet.stop)
         return self._recorder.records()
-
-    def _put_back_caches(self) -> None:
-        self._isolation.restore(self._recorder.compiles_outside)
 
     def _say_what_torch_does_not(self) -> None:
         if self._observed and not any(record.kind == "dynamo_start" for record in self._recorder.records()):
@@ -291,3 +335,7 @@ class Run:
     def _mode_found(self) -> str:
         hows = {target.how for target in self._targets}
         return "observed" if "observed" in hows and "compiled" not in hows else self._mode
+
+
+def _nothing() -> None:
+    """Stand for what is not to be done."""

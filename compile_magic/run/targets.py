@@ -160,6 +160,35 @@ def _is_users(cls: type) -> bool:
     return type(module) is str and module == "__main__"
 
 
+def functions_of(candidate: Any) -> list[types.FunctionType]:
+    """Return the Python functions, outside of torch, that a call is known to run: the forwards, for a module."""
+    if type(candidate) is types.FunctionType:
+        return [candidate]
+    if type(candidate) is types.MethodType:
+        return functions_of(candidate.__func__)
+    return _forwards(candidate) if looks.is_a(candidate, torch.nn.Module) else []
+
+
+def _forwards(module: torch.nn.Module) -> list[types.FunctionType]:
+    todo: list[Any] = [module]
+    seen: dict[int, Any] = {}
+    found: dict[int, types.FunctionType] = {}
+    while todo:
+        each = todo.pop()
+        if id(each) in seen:
+            continue
+        seen[id(each)] = each
+        forward = looks.function_of(looks.attribute(each, "forward"))
+        if forward is not None and not _is_torchs(forward):
+            found[id(forward)] = forward
+        todo += dict.values(looks.own(each, "_modules") or {})
+    return list(found.values())
+
+
+def _is_torchs(function: types.FunctionType) -> bool:
+    return function.__code__.co_filename.startswith(_torch.torch_root())
+
+
 def name_of(candidate: Any) -> str:
     """Return the name that a report shows for a callable."""
     if looks.is_a(candidate, functools.partial):
