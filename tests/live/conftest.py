@@ -21,7 +21,7 @@ def play() -> Iterator[Callable[..., list[Left]]]:
     """Plays a session as often as asked, each time in a fork of one warm process, which no other test has been in."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
 
-        def played(session: Session, *hows: str) -> list[Left]:
-            return pool.submit(on_stage, session, *hows).result()
+        def played(session: Session, *hows: str, press: float = 0.0) -> list[Left]:
+            return pool.submit(on_stage, session, *hows, press=press).result()
 
         yield played

@@ -121,9 +121,10 @@ class Looker:
         for key, value in list(dict.items(items)):  # type: ignore[arg-type]
             name = same_text(key) if type(key) is str else str(self.look(key, f"{place} key", depth + 1))
             inside = f"{place}.{name}" if join == "." else f"{place}[{name}]"
+            if name in ("_handle", "_fileno"):
+                continue
             if name.startswith(("_dynamo", "_torchdynamo", "_is_torch_compile", "_compiled_call")):
                 self.marks[name] += value is not None
-                found[name] = type(value).__name__
             else:
                 found[name] = self.look(value, inside, depth + 1)
         return found
@@ -250,7 +251,10 @@ def _hashed(value: Any) -> str:
 
 def _module(looker: Looker, value: types.ModuleType, place: str, depth: int) -> Any:
     name = types.ModuleType.__getattribute__(value, "__name__")
-    return [name, looker.attributes(value, place, depth)] if name.startswith("lib_") else name
+    if not name.startswith("lib_"):
+        return name
+    own = types.ModuleType.__getattribute__(value, "__dict__").items()
+    return [name, looker.mapping({key: kept for key, kept in own if not key.startswith("__")}, place, depth, ".")]
 
 
 def _method(looker: Looker, value: types.MethodType, place: str, depth: int) -> Any:

@@ -53,8 +53,28 @@ class Left:
     marks: dict[str, int] = field(default_factory=dict)
     entries: dict[str, int] = field(default_factory=dict)
     dynamos: dict[str, int] = field(default_factory=dict)
+    pressed: list[float] = field(default_factory=list)
     failure: str = ""
     seconds: float = 0.0
+
+
+@contextlib.contextmanager
+def _pressed(after: float) -> Iterator[list[float]]:
+    """Press stop once after some seconds, and note how many later the block has ended."""
+    pressed: list[float] = []
+
+    def press(*_: Any) -> None:
+        pressed.append(time.perf_counter())
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGALRM, press)
+    signal.setitimer(signal.ITIMER_REAL, after)
+    try:
+        yield pressed
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        pressed[:] = [time.perf_counter() - each for each in pressed]
 
 
 class _Publisher(DisplayPublisher):
@@ -111,12 +131,15 @@ class Stage:
         gc.freeze()
         self._functions = observe.functions()
 
-    def play(self, session: Session, *hows: str, limit: float = LIMIT_S) -> list[Left]:
-        """Return what a session leaves when it is played "plain", under its "magic" or compiled "by hand"."""
-        ends = [self._fork(session, how) for how in hows]
-        return [_read(pid, end, limit) for pid, end in ends]
+    def play(self, session: Session, *hows: str, press: float = 0.0) -> list[Left]:
+        """Return what a session leaves when it is played "plain", under its "magic" or compiled "by hand".
 
-    def _fork(self, session: Session, how: str) -> tuple[int, int]:
+        With `press`, stop is pressed once, so many seconds after the first tried cell has begun.
+        """
+        ends = [self._fork(session, how, press) for how in hows]
+        return [_read(pid, end) for pid, end in ends]
+
+    def _fork(self, session: Session, how: str, press: float) -> tuple[int, int]:
         reading, writing = os.pipe()
         pid = os.fork()
         if pid:
@@ -130,14 +153,14 @@ class Stage:
             null = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(null, stream)
-            left = self._played(session, how)
+            left = self._played(session, how, press)
             with os.fdopen(writing, "wb") as pipe:
                 pickle.dump(left, pipe)
             code = 0
         finally:
             os._exit(code)
 
-    def _played(self, session: Session, how: str) -> Left:
+    def _played(self, session: Session, how: str, press: float = 0.0) -> Left:
         left, shell, began = Left(), self._shell, time.perf_counter()
         hand = Hand(shell.user_ns)
         if how == "by hand":
@@ -145,14 +168,19 @@ class Stage:
         # A fork seeds `random` anew.
         random.seed(0), np.random.seed(0), torch.manual_seed(0)  # noqa: NPY002 - the user's global one
         head = {"watched": "%load_ext compile_magic\n%compile_watch on"}.get(session.driver, "%load_ext compile_magic")
-        self._ran(head if how == "magic" else "pass", [])
+        self._ran(head if how == "magic" else "pass")
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             for cell in session.cells:
                 hand.begin(cell)
-                left.cells.append(self._ran(source(cell, how), left.cells))
+                with _pressed(press if cell.first else 0.0) as pressed:
+                    left.cells.append(self._ran(source(cell, how)))
+                left.pressed += pressed
+                press = 0.0 if cell.first else press
                 hand.end()
                 left.cells[-1]["generators"] = observe.generators()
+            if session.driver == "watched":
+                self._ran("%compile_watch off" if how == "magic" else "pass")
             left.process = observe.process(shell)
         left.exchanged = observe.exchanged(self._functions)
         left.dynamos = dict(observe.dynamos(shell.user_ns))
@@ -161,7 +189,7 @@ class Stage:
         left.seconds = time.perf_counter() - began
         return left
 
-    def _ran(self, text: str, before: list[Any]) -> dict[str, Any]:
+    def _ran(self, text: str) -> dict[str, Any]:
         stdout, stderr, shown = io.StringIO(), io.StringIO(), self._shell.display_pub.__dict__["shown"]
         shown.clear()
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
@@ -186,15 +214,16 @@ def _text(error: BaseException) -> str:
 
 def source(cell: Cell, how: str) -> str:
     """Return what is typed for a cell; its lines have the same numbers however it is played."""
-    if not cell.first:
+    if cell.first in ("", "-"):
         return cell.body
-    if cell.first == "-":
-        return cell.body
-    return f"{cell.first if how == 'magic' else '# ' + cell.first}\n{cell.body}"
+    if how == "magic":
+        return f"{cell.first}\n{cell.body}"
+    # What IPython takes from the first line of a cell alone stays there.
+    return cell.body if cell.body.startswith((" ", "%%")) else f"# {cell.first}\n{cell.body}"
 
 
-def _read(pid: int, end: int, limit: float) -> Left:
-    chunks, deadline = [], time.monotonic() + limit
+def _read(pid: int, end: int) -> Left:
+    chunks, deadline = [], time.monotonic() + LIMIT_S
     while True:
         ready, _, _ = select.select([end], [], [], max(0.0, deadline - time.monotonic()))
         chunk = os.read(end, 1 << 20) if ready else b""
@@ -207,21 +236,22 @@ def _read(pid: int, end: int, limit: float) -> Left:
             os.killpg(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     if not ready:
-        return Left(failure=f"did not end in {limit:.0f} s")
+        return Left(failure=f"did not end in {LIMIT_S:.0f} s")
     if not chunks or status:
         return Left(failure=f"the process ended with {status}")
-    left: Left = pickle.loads(b"".join(chunks))  # noqa: S301 - our own child
+    # It was made by a fork of this process.
+    left: Left = pickle.loads(b"".join(chunks))  # noqa: S301 - see there
     return left
 
 
 _stage: Stage | None = None
 
 
-def on_stage(session: Session, *hows: str) -> list[Left]:
+def on_stage(session: Session, *hows: str, press: float = 0.0) -> list[Left]:
     """Play a session in this process's stage, which the first call sets up."""
     global _stage  # noqa: PLW0603 - one for each process
     _stage = _stage or Stage()
-    return _stage.play(session, *hows)
+    return _stage.play(session, *hows, press=press)
 
 
 class Hand:

@@ -12,6 +12,7 @@ import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from sessions.grammar import Statement
 from sessions.grammar import session
 from sessions.pieces import PIECES
 from sessions.play import Difference
+from sessions.play import Left
 from sessions.play import Stage
 from sessions.play import differences
 from sessions.play import source
@@ -50,13 +52,13 @@ class Tried:
         return tuple(dict.fromkeys(each.sort for each in self.ours))
 
 
-def tried(stage: Stage, played: Session, seed: int = 0) -> Tried:
+def tried(play: Callable[..., list[Left]], played: Session, seed: int = 0) -> Tried:
     """Play a session plainly and under its magic, and where that differs, compiled by hand."""
-    plain, magic = stage.play(played, "plain", "magic")
+    plain, magic = play(played, "plain", "magic")
     found = list(differences(plain, magic))
     torchs: set[tuple[str, str]] = set()
     if played.driver == "explained" and any(each.aspect in EXCUSED_BY_HAND for each in found):
-        (hand,) = stage.play(played, "by hand")
+        (hand,) = play(played, "by hand")
         still = {(each.aspect, each.place) for each in differences(hand, magic)}
         torchs = {(each.aspect, each.place) for each in found if each.aspect in EXCUSED_BY_HAND} - still
     ours = tuple(each for each in found if (each.aspect, each.place) not in torchs)
@@ -72,7 +74,7 @@ def sessions(driver: str, cells: int, seed: int, only: Sequence[str] = ()) -> It
         seed += 1
 
 
-def smallest(stage: Stage, found: Tried, runs: int = 80) -> Tried:
+def smallest(play: Callable[..., list[Left]], found: Tried, runs: int = 80) -> Tried:
     """Return the smallest session in which the same aspect is otherwise: without statements, then without lines."""
     sorts = set(found.kind)
     best, left = found, runs
@@ -82,7 +84,7 @@ def smallest(stage: Stage, found: Tried, runs: int = 80) -> Tried:
             shrunk = False
             for smaller in split(best.session):
                 left -= 1
-                again = tried(stage, smaller, found.seed)
+                again = tried(play, smaller, found.seed)
                 if again.ours and sorts >= set(again.kind):
                     best, shrunk = again, True
                     break
@@ -153,23 +155,23 @@ def main() -> int:
     for driver in DRIVERS:
         cells = getattr(arguments, driver)
         if cells:
-            failed += _play(stage, driver, cells, arguments)
+            failed += _played(stage.play, driver, cells, arguments)
     return int(failed > 0)
 
 
-def _play(stage: Stage, driver: str, cells: int, arguments: argparse.Namespace) -> int:
+def _played(play: Callable[..., list[Left]], driver: str, cells: int, arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
     number = count = torchs = 0
     kinds: Counter[tuple[str, ...]] = Counter()
     found: list[Tried] = []
     for seed, made in sessions(driver, cells, arguments.seed, arguments.only):
-        each = tried(stage, made, seed)
+        each = tried(play, made, seed)
         number, count = number + 1, count + made.tried
         torchs += bool(each.torchs) and not each.ours
         if each.ours:
             failing = each.kind
             kinds[failing] += 1
-            small = smallest(stage, each) if kinds[failing] <= arguments.shrink else each
+            small = smallest(play, each) if kinds[failing] <= arguments.shrink else each
             found.append(small)
             print(shown(small) if small is not each else f"seed {seed}: again {failing}", flush=True)
     seconds = time.perf_counter() - began
