@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,7 +68,9 @@ def as_function(body: Sequence[ast.stmt], namespace: Mapping[str, Any], shape: S
         rest = _annotating(rest, there=_ANNOTATIONS in namespace, postponed=postponed)
     declared = [located(ast.Global(sorted(names)), rest[0])] if names else []
     *statements, last = _Globals().visit(ast.Module(rest, [])).body
-    statements.append(located(ast.Return(last.value), last) if isinstance(last, ast.Expr) else last)
+    # What an annotation became is an expression too.
+    shown = isinstance(plainly[-1], ast.Expr) and isinstance(last, ast.Expr)
+    statements.append(located(ast.Return(last.value), last) if shown else last)
     function = ast.FunctionDef(CELL_FUNCTION, _no_parameters(), [*declared, *statements], [], None)
     if "type_params" in ast.FunctionDef._fields:
         vars(function)["type_params"] = []
@@ -209,6 +212,7 @@ class _Annotations(_TopLevel):
 
 # They look at the frame that they are called in, and a function's is not the notebook.
 _LOOKS_AT_FRAME = frozenset({"exec", "locals", "vars", "dir"})
+_MAGICS = frozenset({"run_line_magic", "run_cell_magic"})
 _AWAITS = (ast.Await, ast.AsyncFor, ast.AsyncWith)
 
 
@@ -225,20 +229,24 @@ def refused_by_python(tree: ast.AST) -> bool:
 
 def cannot_wrap(body: Sequence[ast.stmt]) -> str | None:
     """Return why the body can't be a function and what to do, None if it can."""
-    tree = ast.Module(split_imports(body)[1], [])
+    return next(_reasons(ast.Module(split_imports(body)[1], [])), None)
+
+
+def _reasons(tree: ast.Module) -> Iterator[str]:
+    otherwise = "leave --cell out, or name what to explain"
+    nodes = _top_level(tree)
     if not tree.body:
-        return "the cell only imports: there is nothing to compile in it"
+        yield "the cell only imports: there is nothing to compile in it"
     if needs_event_loop(tree):
-        return "top-level await can't be compiled: leave --cell out, or name what to explain"
-    looks = {node.id for node in _top_level(tree) if isinstance(node, ast.Name)} & _LOOKS_AT_FRAME
-    if looks:
-        return f"{min(looks)}() means something else in a function: leave --cell out, or name what to explain"
+        yield f"top-level await can't be compiled: {otherwise}"
+    for name in sorted({node.id for node in nodes if isinstance(node, ast.Name)} & _LOOKS_AT_FRAME):
+        yield f"{name}() means something else in a function: {otherwise}"
+    if any(isinstance(node, ast.Attribute) and node.attr in _MAGICS for node in nodes):
+        yield f"a magic in it sees other names in a function: {otherwise}"
     if _keeps_a_generator(tree):
-        return "compiled code makes no generator that runs later: leave --cell out, or name what to explain"
-    imports = (node for node in _top_level(tree) if isinstance(node, ast.ImportFrom))
-    if any(alias.name == "*" for node in imports for alias in node.names):
-        return "a star import can't stand in a function: move it to the top of the cell, or to another cell"
-    return None
+        yield f"compiled code makes no generator that runs later: {otherwise}"
+    if any(isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names) for node in nodes):
+        yield "a star import can't stand in a function: move it to the top of the cell, or to another cell"
 
 
 def _keeps_a_generator(tree: ast.AST) -> bool:

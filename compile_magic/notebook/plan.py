@@ -86,10 +86,15 @@ def plan(body: Sequence[ast.stmt], namespace: Mapping[str, Any], ways: Ways) -> 
         return Plan("cell", bound=bound, shape=shape)
     if (only_names or (ways.repeated and not found.stranger)) and cannot_wrap(body) is None:
         return Plan("cell", _AS_ONE, bound, shape)
-    return Plan("calls", bound=bound, if_nothing=_nothing_of(found))
+    return Plan("calls", bound=bound, if_nothing=_nothing_of(body, found))
 
 
-def _nothing_of(found: Reached) -> str:
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+
+
+def _nothing_of(body: Sequence[ast.stmt], found: Reached) -> str:
+    if all(isinstance(statement, _DEFINITIONS) for statement in body):
+        return "nothing was compiled: the cell only defines and imports. Call in it what is to be compiled"
     one = "--cell compiles the body of the cell as one function"
     if found.callables:
         handed = found.callables[0]

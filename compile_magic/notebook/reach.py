@@ -169,6 +169,19 @@ class _Look:
         self.value(node.test)
         self.block([*node.body, *node.orelse])
 
+    def attempt(self, node: ast.Try) -> None:
+        """Look at all of its parts, if it catches exceptions by the names that Python has for them."""
+        for handler in node.handlers:
+            caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else filter(None, [handler.type])
+            if handler.name is not None or not all(self._is_exception(kind) for kind in caught):
+                self.unknown(handler)
+            self.block(handler.body)
+        self.block([*node.body, *node.orelse, *node.finalbody])
+
+    def _is_exception(self, node: ast.expr) -> bool:
+        found = self._static(node)
+        return type(found) is type and BaseException in found.__mro__ and found.__module__ == "builtins"
+
     def context(self, node: ast.With) -> None:
         """Look at the contexts, which are torch's own, and at the body."""
         for item in node.items:
@@ -385,6 +398,7 @@ _STATEMENTS: Mapping[type, Callable[[_Look, Any], None]] = {
     ast.For: _Look.loop,
     ast.While: _Look.branch,
     ast.If: _Look.branch,
+    ast.Try: _Look.attempt,
     ast.With: _Look.context,
     ast.Assert: _Look.parts,
     ast.Pass: _Look.parts,

@@ -22,6 +22,7 @@ from compile_magic.notebook.patches import Patches
 from compile_magic.notebook.plan import HOOKS
 from compile_magic.notebook.plan import Plan
 from compile_magic.notebook.tracebacks import clean_handled
+from compile_magic.notebook.tracebacks import raised_in_graph
 from compile_magic.read.parse import parse
 from compile_magic.run.run import Options
 from compile_magic.run.run import Run
@@ -44,6 +45,12 @@ class CellOptions:
     max_breaks: int | None = None
     max_recompiles: int | None = None
     max_graphs: int | None = None
+
+
+_LOST_NAMES = (
+    "an op in a graph raised: the names that the cell had bound since the last break are not bound, "
+    "as in any function that is compiled"
+)
 
 
 class Session:
@@ -94,13 +101,18 @@ class Session:
 
     def _body(self, function: FunctionType) -> Callable[[], Any]:
         name_nicely(self._namespace.pop(CELL_FUNCTION))
-        explained = self._run.explained(function, "the cell's body")
+        tell = self._run.note
+        explained = guarded(self._run.explained, function, "the cell's body", tell=tell, default=function)
 
         def body() -> Any:
             __tracebackhide__ = True
             end = _torch.follow_new_names(SHOWN_NAME)
             try:
                 return explained()
+            except Exception as error:
+                if not self._plan.shape.again and guarded(raised_in_graph, error, tell=tell, default=False):
+                    tell(_LOST_NAMES)
+                raise
             finally:
                 end()
 

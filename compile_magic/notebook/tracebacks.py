@@ -67,6 +67,11 @@ def assertion_of(error: BaseException) -> AssertionError | None:
     return found.with_traceback(clean_traceback(error.__traceback__))
 
 
+def raised_in_graph(error: BaseException) -> bool:
+    """Return whether an op of a graph has raised this: what the function does beside its ops comes after them."""
+    return any(_file(entry).startswith(_GRAPH) for entry in entries(traceback_of(error)))
+
+
 def clean_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """Return the traceback without plumbing, with each part after a graph break joined to its function."""
     all_entries = entries(traceback)

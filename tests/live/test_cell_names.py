@@ -133,6 +133,9 @@ HALFWAY = {
     "a matrix that isn't positive": "y = x * 2\nz = torch.linalg.cholesky(-torch.eye(3))\ny = y + 1",
     "in a loop": "total = 0\nfor i in range(5):\n    total = total + x\n    z = x.gather(0, torch.tensor([i]))",
     "an assertion": "y = x + 1\nassert y.sum() > 99, 'too small'\nz = 2",
+    "a handler for something else": (
+        "try:\n    y = x.gather(0, torch.tensor([9]))\nexcept ValueError:\n    z = 1\nfinally:\n    w = 2"
+    ),
 }
 
 
@@ -171,6 +174,50 @@ def test_a_cell_of_torchs_ops_is_one_function(cell: str, graphs: int) -> None:
     assert report.skipped_frame_count == 0
 
 
+IN_A_FUNCTION = {
+    "annotations": "class A: pass\na = A()\na.b: int = 3\n(c): int = 4\nd = {}\nd['k']: int = 5",
+    "an annotation after an error": "y = x + 1\n1 / 0\nn: int = 3",
+    "an annotation of an unknown name": "m: int = 2\nn: Undefined = 3",
+    "annotations that are texts": "from __future__ import annotations\nn: Undefined = 3\ny = f(x)",
+    "global": "y = f(x)\nglobal z\nz = y + 1",
+    "nonlocal": "nonlocal y\ny = 1",
+    "definitions": "class Q:\n    def m(self): return late\nlate = x + 1\nq = Q().m()\nn = Q.m.__qualname__",
+    "a lambda": "k = lambda: late\nlate = x + 1\nq = k()\nn = k.__qualname__",
+    "names in patterns": "match x.shape[0]:\n    case 3 as k:\n        y = x * k\n    case {**rest}:\n        y = 0",
+    "del": "y = x + 1\ndel y\ntry:\n    y\nexcept NameError as e:\n    t = str(e)",
+    "an error that is caught": (
+        "try:\n    y = x + 1\n    z = x.gather(0, torch.tensor([9]))\nexcept (RuntimeError, KeyError):\n    w = 1"
+    ),
+    "a name that the user's function binds": "def binds():\n    global made\n    made = x + 1\nbinds()\ny = made * 2",
+}
+
+
+@pytest.mark.parametrize("cell", IN_A_FUNCTION.values(), ids=IN_A_FUNCTION)
+def test_a_body_in_a_function_means_what_it_means_in_a_cell(cell: str) -> None:
+    """What means something else in a function than at the top of a cell is put so that it means the same."""
+    plain, explained, _ = both(cell, line="-q --cell")
+
+    assert explained == plain
+
+
+@pytest.mark.parametrize("cell", ["%time y = x + 1", "%%time\ny = x + 1", "y = 1\n%timeit -n1 -r1 y"])
+def test_a_magic_is_not_put_into_a_function(cell: str, notebook: Any) -> None:
+    """A magic, which reads and binds the names of the frame that it is called from, is refused under --cell."""
+    notebook.ok("import torch\nx = torch.ones(3)")
+
+    refused = notebook.run(f"%%compile_explain --cell\n{cell}")
+
+    assert "a magic in it sees other names in a function" in str(refused.error)
+
+
+def test_names_that_an_error_in_a_graph_loses_are_said(notebook: Any) -> None:
+    """Where an op of a graph raises and the cell can't be run anew, a note says that names are missing."""
+    notebook.ok("import torch\nx = torch.ones(3)")
+    notebook.run("%%compile_explain -q --cell\nx.add_(1)\ny = x * 2\nz = x.gather(0, torch.tensor([9]))")
+
+    assert any("names that the cell had bound since the last break" in note for note in notebook.report.notes)
+
+
 # Each would show that the body is a function, or has done more than bind names if the body fails and runs anew.
 NOT_ONE = {
     "a write into a tensor": "x.add_(1)\ny = x * 2",
@@ -193,16 +240,22 @@ NOT_ONE = {
     "a patched op": "y = torch.relu(x)",
     "a builtin of the user's": "y = len([1]) + x",
     "an annotation": "n: int = 3\ny = x * n",
+    "an error under a name": "try:\n    y = x + 1\nexcept ValueError as e:\n    pass",
+    "an error of the user's": "try:\n    y = x + 1\nexcept Mine:\n    pass",
+    "backward": "leaf.sum().backward()",
+    "an import on the way": "y = x + 1\nimport math",
 }
 FOUND_BEFORE = """
 import numpy as np
 np.random.seed(0)
 relu, kept, array, obj = torch.relu, [], np.ones(3), object()
-watched = torch.ones(3, requires_grad=True)
+watched, leaf = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
 watched.register_hook(lambda g: g)
 named = torch.ones(3)
 named.note = print
 class Sub(torch.Tensor):
+    pass
+class Mine(Exception):
     pass
 sub = torch.ones(3).as_subclass(Sub)
 mixed = [x, sub]
