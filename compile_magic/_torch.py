@@ -1035,6 +1035,11 @@ def compiler_folders() -> tuple[str, ...]:
     return tuple(str(Path(torch_root(), name)) for name in names)
 
 
+def compiling_files() -> tuple[str, ...]:
+    """Return the places in torch whose code is among the callers while something is compiled, and not while it runs."""
+    return tuple(str(Path(torch_root(), name)) for name in ("_inductor", str(Path("_dynamo", "convert_frame.py"))))
+
+
 def cupti_can_leave() -> bool:
     """Return whether CUPTI may be taken off a process again: before CUDA 12.6, cudagraphs crash afterwards.
 

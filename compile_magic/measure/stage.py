@@ -82,7 +82,7 @@ class Stage:
 
     @contextmanager
     def _calm(self) -> Iterator[None]:
-        with self._around.silenced(), guarded(self._compiled):
+        with self._around.silenced(), guarded(self._compiled, lambda: min(self.eager.first, default=None)):
             yield
 
     def add(self, lane: Lane, facts: Facts) -> None:

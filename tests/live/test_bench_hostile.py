@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ import pytest
 from side_by_side import both
 
 from compile_magic.bench_model import BenchReport
+from compile_magic.run.files import is_user_file
+from compile_magic.run.files import roots
 
 LINE = "-q --budget 0.01 --backends eager"
 
@@ -256,6 +259,141 @@ CALLED = {
         then="log.handlers.clear()\nlen(h.buffer)",
     ),
 }
+# A library as pip installs it, with state at every level.
+_LIBRARY = """import itertools
+count, items, table, ids = 0, [], {}, itertools.count()
+class Registry:
+    entries, calls = {}, 0
+    @classmethod
+    def add(cls, value):
+        cls.calls += 1
+        cls.entries[cls.calls] = Held(value)
+        return len(cls.entries)
+class Held:
+    def __init__(self, value):
+        self.values = [value]
+default = Held(0)
+listeners = []
+def step(value, seen=[]):
+    global count
+    count += 1
+    seen.append(value)
+    return count, len(seen)
+def append(value):
+    items.append(value)
+    table.setdefault('all', []).append(value)
+    return len(items), len(table['all'])
+def keep(value):
+    default.values.append(value)
+    return len(default.values)
+def make():
+    state = [0]
+    def again():
+        state[0] += 1
+        return state[0]
+    return again
+again = make()
+def number():
+    return next(ids)
+def tell(value):
+    for listener in listeners:
+        listener(value)
+def lazy():
+    import cmh_library.later
+    return cmh_library.later.more()
+def read(value):
+    return value * len(items)
+"""
+_LATER = "made = []\ndef more():\n    made.append(1)\n    return len(made)\n"
+# Each notebook imports it for the first time.
+_IMPORTED = (
+    "import sys\nlist(map(sys.modules.pop, [n for n in sys.modules if n.startswith('cmh_library')]))\n"
+    "import cmh_library\n"
+)
+LIBRARIES = {
+    "a global that counts": Case("n = cmh_library.step(1)\ny = f(x)", _IMPORTED, "cmh_library.step(1)"),
+    "a list and a table": Case("n = cmh_library.append(1)\ny = f(x)", _IMPORTED, "cmh_library.append(1)"),
+    "a class": Case("n = cmh_library.Registry.add(1)\ny = f(x)", _IMPORTED, "cmh_library.Registry.add(1)"),
+    "an object of a module": Case("n = cmh_library.keep(1)\ny = f(x)", _IMPORTED, "cmh_library.keep(1)"),
+    "a closure": Case("n = cmh_library.again()\ny = f(x)", _IMPORTED, "cmh_library.again()"),
+    "imported in the run": Case("n = cmh_library.lazy()\ny = f(x)", _IMPORTED, "cmh_library.lazy()"),
+    "a callback of the user's that it holds": Case(
+        "cmh_library.tell(1)\ny = f(x)",
+        _IMPORTED + "def make():\n    hits = []\n    cmh_library.listeners.append(hits.append)\n"
+        "    cmh_library.listeners.append(lambda v: hits.append(v))\n    return lambda: len(hits)\ncount = make()\n",
+        "count()",
+    ),
+    "nothing changed": Case("n = cmh_library.read(3)\ny = f(x)", _IMPORTED),
+    "a counter of C's": Case(
+        "n = cmh_library.number()\ny = f(x)", _IMPORTED, why="`cmh_library.ids`, which belongs to a library"
+    ),
+}
+_PIPE = "import multiprocessing\na, b = multiprocessing.Pipe()\n"
+_DATABASE = "import sqlite3\ndb = sqlite3.connect(':memory:')\nc = db.execute('create table t (v real)')\n"
+_ROWS = "n = db.execute('select count(*) from t').fetchone()[0]\ndb.close()\ndel db, c\nn"
+OUTSIDE = {
+    "a database": Case("db.execute('insert into t values (1)')\ny = f(x)", _DATABASE, _ROWS, "`db` works on"),
+    "a cursor": Case(
+        "c.executemany('insert into t values (?)', [(1,), (2,)])\ny = f(x)",
+        _DATABASE,
+        _ROWS,
+        "`c` works on",
+    ),
+    "a database that a function of the user's finds": Case(
+        "find()('insert into t values (1)')\ny = f(x)",
+        _DATABASE + "import gc\ndef find():\n"
+        "    return next(o for o in gc.get_objects() if type(o).__name__ == 'Keeps').execute\n"
+        "class Keeps:\n    def execute(self, text):\n        self.db.execute(text)\n"
+        "Keeps.db, keeps = db, Keeps()\nkept = [keeps]\n",
+        "kept.clear()\ndel keeps, Keeps.db\n" + _ROWS,
+        "database",
+    ),
+    "a pipe": Case("b.send(1)\nk = a.recv()\ny = f(x)", _PIPE, "a.close()\nb.close()\ndel a, b", "works on"),
+    "a pipe in a function": Case(
+        "k = get()\ny = f(x)",
+        _PIPE + "def get():\n    b.send(1)\n    return a.recv()\n",
+        "a.close()\nb.close()\ndel a, b",
+        "works on",
+    ),
+    "a queue of C's": Case(
+        "q.put(1)\nk = q.get()\ny = f(x)", "import queue\nq = queue.SimpleQueue()\n", "q.qsize()", "`q` works on"
+    ),
+    "a checksum": Case(
+        "h.update(b'1')\ny = f(x)", "import hashlib\nh = hashlib.sha256()\n", "h.hexdigest()", "implemented in C"
+    ),
+    "a checksum of its own": Case(
+        "h = hashlib.sha256(b'1')\nh.update(b'2')\nk = h.hexdigest()\ndel h\ny = f(x)", "import hashlib\n"
+    ),
+    "a mapped file": Case(
+        "m.write(b'1')\ny = f(x)",
+        "import mmap\nm = mmap.mmap(-1, 9)\n",
+        "n = m.tell()\nm.close()\ndel m\nn",
+        "`m` works",
+    ),
+    "an executor": Case(
+        "k = pool.submit(found.append, 1).result()\ny = f(x)",
+        "import concurrent.futures\nfound, pool = [], concurrent.futures.ThreadPoolExecutor(1)\n",
+        "pool.shutdown()\ndel pool",
+        "`pool` works on",
+    ),
+    "a queue with something in it": Case(
+        "k = q.get()\nq.put(k + 1)\ny = f(x)", "import queue\nq = queue.Queue()\nq.put(1)\n", "q.qsize(), q.get()"
+    ),
+    "a queue that runs empty": Case(
+        "k = q.get(timeout=9)\ny = f(x)", "import queue\nq = queue.Queue()\nq.put(1)\n", "q.qsize()", "that is empty"
+    ),
+    "an event that is not set": Case(
+        "k = e.wait(0.01)\ny = f(x)", "import threading\ne = threading.Event()\n", why="waits for an event"
+    ),
+    "a lock that is taken": Case(
+        "k = lock.acquire(timeout=0.01)\ny = f(x)",
+        "import threading\nlock = threading.Lock()\n_ = lock.acquire()\n",
+        why="waits for a lock",
+    ),
+    "a profiler of its own": Case(
+        "sys.setprofile(lambda *a: None)\ny = f(x)\nsys.setprofile(None)", "import sys\n", why="a profiler of its own"
+    ),
+}
 COMPILES = {
     "sizes": Case("for n in range(2, 5):\n    y = f(torch.ones(n))"),
     "a graph break": Case("def b(x):\n    x = x + 1\n    print('in b')\n    return x * 2\ny = b(x)"),
@@ -348,12 +486,34 @@ ALL = {
     "hooks": HOOKS,
     "shows": SHOWS,
     "called": CALLED,
+    "libraries": LIBRARIES,
+    "outside": OUTSIDE,
     "compiles": COMPILES,
     "refused": REFUSED,
 }
 CASES = [pytest.param(case, id=f"{group}: {name}") for group, cases in ALL.items() for name, case in cases.items()]
 
 
+@pytest.fixture
+def _library(tmp_path_factory, monkeypatch):
+    """A library that the notebooks can import, each for the first time."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "cmh_library").mkdir()
+    (folder / "cmh_library" / "__init__.py").write_text(_LIBRARY)
+    (folder / "cmh_library" / "later.py").write_text(
+        "made = []\ndef more():\n    made.append(1)\n    return len(made)\n"
+    )
+    known = roots()
+    monkeypatch.setattr(
+        "compile_magic.run.files.roots", lambda: replace(known, packages=(*known.packages, str(folder)))
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    is_user_file.cache_clear()
+    yield
+    is_user_file.cache_clear()
+
+
+@pytest.mark.usefixtures("_library")
 @pytest.mark.parametrize("case", CASES)
 def test_the_notebook_is_as_after_a_plain_run(case: Case) -> None:
     """Values, errors, output, variables, history and process are those of a plain run, and what can't be is said."""

@@ -8,6 +8,10 @@ from typing import Any
 from compile_magic.measure.state.contents import MOST_BYTES
 from compile_magic.measure.state.kept import Kept
 from compile_magic.measure.state.randomness import numpy
+from compile_magic.measure.state.room import has_room
+
+# Bytes that are compared at once.
+_CHUNK = 1 << 24
 
 
 class ArrayKept(Kept):
@@ -15,13 +19,14 @@ class ArrayKept(Kept):
 
     def __init__(self, path: str, array: Any) -> None:
         self.path, self._array, self._shape = path, array, array.shape
-        self._copy = array.copy(order="K") if array.nbytes <= MOST_BYTES else None
-        self._checksum = _bytes_of(self._copy) if self._copy is not None else _sum_of(array)
+        self._copy = array.copy(order="K") if can_copy(array) else None
+        self._checksum = _sum_of(array) if self._copy is None else 0
 
     def changed(self) -> bool:
         """Return whether it is different now."""
-        now = _bytes_of(self._array) if self._copy is not None else _sum_of(self._array)
-        return self._array.shape != self._shape or now != self._checksum
+        if self._array.shape != self._shape:
+            return True
+        return _sum_of(self._array) != self._checksum if self._copy is None else not _same(self._array, self._copy)
 
     def put_back(self) -> None:
         """Make it what it was.
@@ -42,8 +47,19 @@ class ArrayKept(Kept):
             flags.writeable = False
 
 
-def _bytes_of(array: Any) -> bytes:
-    return bytes(array.tobytes())
+def can_copy(array: Any) -> bool:
+    """Return whether there is room for a copy of an array."""
+    return bool(array.nbytes <= MOST_BYTES or has_room(array.nbytes))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two arrays have the same bytes, a chunk at a time where they lie in one piece."""
+    if not one.flags.forc or not other.flags.forc or one.dtype.hasobject or not one.itemsize:
+        return bool(one.tobytes() == other.tobytes())
+    plain = numpy().ndarray
+    mine, theirs = (array.view(plain).ravel(order="K").view("u1") for array in (one, other))
+    pieces = range(0, len(mine), _CHUNK)
+    return all(bool((mine[n : n + _CHUNK] == theirs[n : n + _CHUNK]).all()) for n in pieces)
 
 
 def _sum_of(array: Any) -> int:

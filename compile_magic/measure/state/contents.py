@@ -4,6 +4,10 @@ All of it is copied at the start where it is small, which covers a write that on
 torch doesn't see. Otherwise memory is copied when a watched run is about to write it, and a checksum of the rest tells
 at the end whether another run has written it, too.
 
+A copy lies on the device while copies take no more than a part of what is free there, so that a run has the rest, else
+in the host's memory. Where that has no room either, the write is refused. To compare and to put back takes no memory
+but a chunk of fixed size.
+
 Everything goes through tensors of bytes of our own on the same memory, so that torch counts no write of the user's
 tensors, and NaNs are compared as what they are.
 """
@@ -16,14 +20,19 @@ from collections.abc import Iterator
 import torch
 
 from compile_magic import _torch
+from compile_magic.measure.state.room import SHARE_OF_HOST
+from compile_magic.measure.state.room import free_bytes
+from compile_magic.measure.state.room import has_room
 
 # Copies of this much take less than half a second, and no more of a device than a run can do without.
 MOST_BYTES = 1 << 30
 SHARE_OF_FREE = 0.25
-# Eight-byte words that are summed up at once; the products take as much memory as these.
-_CHUNK = 1 << 22
+# Bytes that are compared or summed up at once.
+_CHUNK = 1 << 24
+_WORD = 8
 # 2**64 divided by the golden ratio, as Knuth's multiplicative hashing has it, read as a signed number.
 _MULTIPLIER = -7046029254386353131
+_HOST = torch.device("cpu")
 
 
 class Stored:
@@ -40,22 +49,31 @@ class Stored:
         with torch.inference_mode(mode=False):
             self._live = torch.empty(0, dtype=torch.uint8, device=self.device).set_(self.storage)
 
-    def keep(self) -> None:
-        """Copy the bytes as they are now."""
-        if self.copy is None:
-            with torch.inference_mode(mode=False):
-                self.copy = self._live.clone()
+    def keep(self, where: torch.device) -> None:
+        """Copy the bytes as they are now.
+
+        Raises:
+            MemoryError, torch.OutOfMemoryError: there is no room. Nothing is kept then.
+        """
+        if self.copy is not None:
+            return
+        if where != self.device:
+            self.keep_checksum()
+        with torch.inference_mode(mode=False):
+            copy = torch.empty(self.nbytes, dtype=torch.uint8, device=where)
+            self.copy = copy.copy_(self._live)
 
     def keep_checksum(self) -> None:
         """Remember enough to tell whether the bytes are others."""
-        self.checksum = checksum(self._live)
+        if self.checksum is None:
+            self.checksum = checksum(self._live)
 
     def differs(self) -> bool:
-        """Return whether the bytes are not those of the copy, or of the checksum where there is no copy."""
+        """Return whether the bytes are not those of the copy, or of the checksum where there is no copy beside them."""
         if self.storage.nbytes() != self.nbytes:
             return True
-        if self.copy is not None:
-            return not torch.equal(self._live, self.copy)
+        if self.copy is not None and self.copy.device == self.device:
+            return not _equal(self._live, self.copy)
         return self.checksum is not None and bool((checksum(self._live) != self.checksum).item())
 
     def put_back(self) -> None:
@@ -81,17 +99,22 @@ class Contents:
             key = _torch.storage_key(tensor)
             if key not in self._stored and key not in new and tensor.device.type != "meta":
                 new[key] = Stored(path, tensor)
-        self._stored.update(new)
         for device in {stored.device for stored in new.values()}:
             self._begin(device, [stored for stored in new.values() if stored.device == device])
+        self._stored.update(new)
 
     def _begin(self, device: torch.device, there: list[Stored]) -> None:
-        small = sum(stored.nbytes for stored in there) <= limit(device)
+        # What was copied before counts, too: tensors are found in the middle of a run as well.
+        small = self._copied_on(device) + sum(stored.nbytes for stored in there) <= limit(device)
         for stored in there:
             if small:
-                stored.keep()
+                stored.keep(device)
             else:
                 stored.keep_checksum()
+
+    def _copied_on(self, device: torch.device) -> int:
+        copies = (stored.copy for stored in self._stored.values() if stored.copy is not None)
+        return sum(copy.numel() for copy in copies if copy.device == device)
 
     @property
     def copied_bytes(self) -> int:
@@ -107,11 +130,27 @@ class Contents:
         key = _torch.storage_key(tensor)
         if key in self._written or tensor.device.type == "meta":
             return
-        stored = self._stored.get(key)
-        if stored is None:
-            stored = self._stored[key] = Stored(path, tensor)
-        stored.keep()
+        stored = self._stored.get(key) or Stored(path, tensor)
+        if stored.copy is None:
+            stored.keep(self._place(stored))
+        self._stored[key] = stored
         self._note(key, stored)
+
+    def _place(self, stored: Stored) -> torch.device:
+        """Return where there is room for a copy.
+
+        Raises:
+            MemoryError: nowhere.
+        """
+        device, size = stored.device, stored.nbytes
+        if device.type != "cpu":
+            copied = self._copied_on(device)
+            free = free_bytes(device)
+            if free is None or copied + size <= SHARE_OF_FREE * (free + copied):
+                return device
+        if not has_room(size):
+            raise MemoryError
+        return _HOST
 
     def _note(self, key: int, stored: Stored) -> None:
         stored.written = True
@@ -143,27 +182,37 @@ class Contents:
             stored.put_back()
 
     def put_back_all(self) -> Iterator[str]:
-        """Put back each byte that is another one now; yield the paths of what has no copy."""
-        for stored in self._stored.values():
-            if stored.differs():
-                stored.put_back()
-                if stored.copy is None:
-                    yield stored.path
+        """Put back each byte that is another one now; yield the paths of what has no copy, or no room any more."""
+        yield from (stored.path for stored in self._stored.values() if not _is_back(stored))
+
+
+def _is_back(stored: Stored) -> bool:
+    try:
+        if not stored.differs():
+            return True
+        stored.put_back()
+    except (MemoryError, RuntimeError):
+        return False
+    return stored.copy is not None
 
 
 def limit(device: torch.device) -> int:
     """Return how many bytes on a device are copied at the start: 1 GiB, or a quarter of an accelerator's free ones."""
+    free = free_bytes(device)
     if device.type == "cpu":
-        return MOST_BYTES
-    memory = getattr(torch.get_device_module(device), "mem_get_info", None)
-    return int(memory(device)[0] * SHARE_OF_FREE) if memory is not None else MOST_BYTES
+        return MOST_BYTES if free is None else min(MOST_BYTES, int(SHARE_OF_HOST * free))
+    return int(free * SHARE_OF_FREE) if free is not None else MOST_BYTES
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return all(map(torch.equal, torch.split(one, _CHUNK), torch.split(other, _CHUNK)))
 
 
 def checksum(live: torch.Tensor) -> torch.Tensor:
     """Return a number, on the same device, that all but surely is another one if any byte or their order is."""
-    words = live[: live.numel() // 8 * 8].view(torch.int64)
-    total = live[words.numel() * 8 :].sum(dtype=torch.int64)
-    weights = torch.arange(1, min(_CHUNK, words.numel()) + 1, device=live.device) * _MULTIPLIER | 1
-    for chunk in torch.split(words, _CHUNK):
+    words, most = live[: live.numel() // _WORD * _WORD].view(torch.int64), _CHUNK // _WORD
+    total = live[words.numel() * _WORD :].sum(dtype=torch.int64)
+    weights = torch.arange(1, min(most, words.numel()) + 1, device=live.device) * _MULTIPLIER | 1
+    for chunk in torch.split(words, most):
         total = total * _MULTIPLIER + (chunk * weights[: chunk.numel()]).sum()
     return total

@@ -21,9 +21,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from pathlib import PurePath
+from types import FrameType
 from typing import Any
 
 from compile_magic import _torch
+from compile_magic.measure.state.limit import FirstS
+from compile_magic.measure.state.limit import limited
 from compile_magic.measure.state.patching import patched
 from compile_magic.measure.state.writes import UnrepeatableError
 from compile_magic.measure.state.writes import refusals_stand
@@ -139,7 +142,7 @@ _INSTEAD = "A bench would do so thousands of times. Put that in a cell of its ow
 
 
 @contextmanager
-def guarded(without: frozenset[str] = frozenset()) -> Iterator[None]:
+def guarded(without: frozenset[str] = frozenset(), first_s: FirstS = lambda: None) -> Iterator[None]:
     """Return a context for runs, in which effects outside of the process are refused before they happen.
 
     What torch's compiler, Triton and Python's import do for their caches is let through, and so are the workers of a
@@ -147,12 +150,13 @@ def guarded(without: frozenset[str] = frozenset()) -> Iterator[None]:
 
     Args:
         without: names of functions that are left alone.
+        first_s: gives the seconds that the first run took, if there was one: others may not take for ever.
 
     Raises:
         UnrepeatableError: inside the context, from the call that is refused; and at its end, if the user's code has
             caught that.
     """
-    with refusals_stand(), ExitStack() as stack:
+    with refusals_stand(), limited(run_of, first_s), ExitStack() as stack:
         for effect in EFFECTS:
             holder, name = _place(effect)
             if holder is not None and name not in without:
@@ -217,6 +221,18 @@ def is_asked_by_user() -> bool:
     return False
 
 
+def run_of(frame: FrameType | None) -> FrameType | None:
+    """Return the frame that began the run of the user's which a frame is part of; None if it is, or compiles, none."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file == _run_of():
+            return frame
+        if file.startswith(_compiling()):
+            return None
+        frame = frame.f_back
+    return None
+
+
 def _is_machinery(file: str) -> bool:
     return file.startswith(_machinery())
 
@@ -230,6 +246,12 @@ def _is_ours(file: str) -> bool:
 def _run_of() -> str:
     """Return the file of ours whose code begins a run of the user's."""
     return str(Path(roots().tool, "measure", "work.py"))
+
+
+@functools.cache
+def _compiling() -> tuple[str, ...]:
+    """Return how the files begin whose code is among the callers while something is compiled."""
+    return (*_torch.compiling_files(), *(str(Path(root, "triton", "")) for root in roots().packages))
 
 
 @functools.cache

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import contextmanager
 from types import CodeType
 from types import FrameType
@@ -30,10 +31,18 @@ from compile_magic.run.files import is_user_file
 _MOST_LOOKS = 50
 _MOST_SECONDS = 3.0
 _A_MODULE = "<module>"
+LIBRARYS = (
+    "the cell changes `{}`, which belongs to a library and can't be put back. Do that in a cell of its own and bench "
+    "the rest"
+)
 
 
 class Watcher(Protocol):
     """Is told what a run enters, before that runs."""
+
+    @property
+    def counters(self) -> Mapping[str, str]:
+        """The counters of libraries that nobody can set: path by name."""
 
     def knows(self, value: object) -> bool:
         """Return whether an object is remembered already, or is a plain value."""
@@ -90,6 +99,8 @@ class _Entered:
     def look(self, frame: FrameType, event: str, arg: Any) -> None:
         """Take a call before it is made; this is a function for `sys.setprofile`."""
         if event == "c_call":
+            if arg is next:
+                self._check_counters(frame.f_code)
             words = refusal(arg, frame.f_code.co_filename, self._watcher.knows)
             if words is not None:
                 raise UnrepeatableError(words)
@@ -103,6 +114,13 @@ class _Entered:
             self._imported(frame)
         if self._chained is not None:
             self._chained(frame, event, arg)
+
+    def _check_counters(self, code: CodeType) -> None:
+        """Refuse the next number of a counter that the caller names; what is asked for it can't be seen."""
+        counters = self._watcher.counters
+        name = next((name for name in code.co_names if name in counters), None) if counters else None
+        if name is not None:
+            raise UnrepeatableError(LIBRARYS.format(counters[name]))
 
     def _first(self, frame: FrameType) -> None:
         code, mine = frame.f_code, is_user_file(frame.f_code.co_filename)

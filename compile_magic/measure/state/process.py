@@ -27,6 +27,7 @@ from torch.utils.hooks import RemovableHandle
 
 from compile_magic import _torch
 from compile_magic.measure.state.kept import StateKept
+from compile_magic.measure.state.limit import is_ours
 from compile_magic.measure.state.names import is_user_module
 from compile_magic.measure.state.randomness import numpy
 from compile_magic.measure.state.randomness import same_numpy
@@ -233,7 +234,8 @@ def _set_users_modules(then: Mapping[str, Any]) -> None:
 
 
 def _signals() -> dict[int, Any]:
-    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+    found = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    return {number: signal.SIG_DFL if is_ours(handler) else handler for number, handler in found.items()}
 
 
 def _set_signals(then: Mapping[int, Any]) -> None:

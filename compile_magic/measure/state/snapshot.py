@@ -25,6 +25,7 @@ from compile_magic.measure.state.arrays import ArrayKept
 from compile_magic.measure.state.containers import DictKept
 from compile_magic.measure.state.containers import NamesKept
 from compile_magic.measure.state.contents import Contents
+from compile_magic.measure.state.entered import LIBRARYS
 from compile_magic.measure.state.entered import watched
 from compile_magic.measure.state.graphs import guarded_graphs
 from compile_magic.measure.state.kept import Kept
@@ -58,6 +59,7 @@ class Snapshot:
         self._names = NamesKept("", namespace, _own_names)
         self._kept: list[Kept] = [self._names]
         self._libraries: list[Kept] = []
+        self.counters: dict[str, str] = {}
         self._tensors: list[TensorKept] = []
         self._versions: list[int] = []
         self._paths: dict[int, str] = {}
@@ -138,6 +140,8 @@ class Snapshot:
         kept, users = libraries.kept(modules, self._walker.knows)
         self._libraries += kept
         self._kept += kept
+        counts = [one.path for one in kept if isinstance(one, libraries.CountKept)]
+        self.counters.update({path.rpartition(".")[2]: path for path in counts})
         self.reach(users)
 
     def settle(self) -> None:
@@ -148,10 +152,7 @@ class Snapshot:
         """
         left = [kept.path for kept in self._libraries if _put_back(kept)]
         if left:
-            raise UnrepeatableError(
-                f"the cell changes `{left[0]}`, which belongs to a library and can't be put back. Do that in a cell of "
-                "its own and bench the rest"
-            )
+            raise UnrepeatableError(LIBRARYS.format(left[0]))
 
     def written(self) -> dict[str, torch.Tensor]:
         """Return, by path, the tensors that runs have changed or put in place of others, and all gradients.

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
+from compile_magic.measure.state.arrays import can_copy
 from compile_magic.measure.state.cobjects import is_stateful
 from compile_magic.measure.state.cobjects import waits
 from compile_magic.measure.state.effects import guarded
@@ -165,6 +166,7 @@ _ITERATOR = "is an iterator: a second run would take the next items"
 _FILE = "is an open file: a second run would read or write further on in it"
 
 KINDS: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
+    (waits, "works on what is outside of the notebook, or waits for it: every run would", "Put that " + _APART),
     (_is_iterator, _ITERATOR, "Put `{taken}` " + _APART),
     (_is_running, "is a coroutine or an asynchronous generator: it runs once", "Put it " + _APART),
     (_is_file, _FILE, "Put that " + _APART),
@@ -174,7 +176,6 @@ KINDS: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         "is a socket: a second run would send again",
         "Put that " + _APART,
     ),
-    (waits, "works on what is outside of the notebook, or waits for it: every run would", "Put that " + _APART),
     (is_stateful, "is implemented in C and goes on from where it is, which can't be put back", "Put that " + _APART),
     (_logs_to_file, "logs to a file: every run would write to it", "Put that " + _APART),
     (_is_lazy, "has no shape yet: the first run would give it one", "Run the module once in a cell of its own"),
@@ -183,6 +184,11 @@ KINDS: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
 
 def _in_what_is_reached(body: Sequence[ast.stmt], reach: Reach) -> str | None:
     functions = originals()
+    large = next((path for path, array in reach.arrays if not can_copy(array)), None)
+    if large is not None:
+        return (
+            f"{_named(large)} is an array that there is no room to copy. Take out what the cell uses in an earlier one"
+        )
     for path, value in (*reach.opaque, *reach.tensors.values()):
         for is_one, what, instead in KINDS:
             if is_one(value):
