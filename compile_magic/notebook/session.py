@@ -21,6 +21,7 @@ from compile_magic.notebook.cellfunction import name_nicely
 from compile_magic.notebook.patches import Patches
 from compile_magic.notebook.plan import HOOKS
 from compile_magic.notebook.plan import Plan
+from compile_magic.notebook.tracebacks import clean_bound
 from compile_magic.notebook.tracebacks import clean_handled
 from compile_magic.notebook.tracebacks import raised_in_graph
 from compile_magic.read.parse import parse
@@ -162,6 +163,7 @@ class Session:
     def finish(self, error: BaseException | None, cell_of: CellOf) -> Capture:
         """Put everything back and return what was recorded."""
         self._end()
+        guarded(clean_bound, list(self._namespace.values()), tell=self._run.note, default=None)
         text = said(error) if error is not None else None
         if self._raised is not None and error is None:
             self._run.note(f"as one function the body raised {self._raised}; the cell was run in eager instead")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from types import CodeType
 from types import TracebackType
@@ -40,6 +42,8 @@ _PLUMBING = (
 _TRACED = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>\S+)')
 # What torch says of an `assert` without a message that it made part of a graph.
 _NO_MESSAGE = "assertion error"
+# So many parts of a list or dict are looked at for exceptions.
+_MOST_PARTS = 1000
 
 
 def clean(error: BaseException) -> BaseException:
@@ -47,6 +51,18 @@ def clean(error: BaseException) -> BaseException:
     for link in links(error):
         set_traceback(link, clean_traceback(traceback_of(link)))
     return error
+
+
+def clean_bound(values: Iterable[Any]) -> None:
+    """Clean the exceptions among what is bound in a notebook, also in lists, tuples and dicts, that have passed us."""
+    where = roots().tool
+    for value in values:
+        parts = value.values() if type(value) is dict else value if type(value) in (list, tuple) else [value]
+        for one in islice(parts, _MOST_PARTS):
+            if not issubclass(type(one), BaseException):
+                continue
+            if any(_file(entry).startswith(where) for entry in entries(traceback_of(one))):
+                clean(one)
 
 
 def clean_handled() -> None:

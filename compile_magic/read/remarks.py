@@ -37,6 +37,10 @@ _NUMPYS_DRAWS = (
     r"^wrapped_(uniform|rand|randn|random|random_sample|randint|normal|choice|shuffle|permutation|standard_normal|"
     r"seed|beta|binomial|exponential|gamma|poisson)$"
 )
+_NUMPYS_SCALARS = (
+    r"^wrapped_(sum|mean|prod|max|min|amax|amin|std|var|median|dot|vdot|inner|trace|argmax|argmin|ptp|any|all|"
+    r"float16|float32|float64|u?int8|u?int16|u?int32|u?int64)$"
+)
 _DRAWS = "random|uniform|randint|randrange"
 _CLOCKS = r"perf_counter|monotonic|process_time|thread_time"
 
@@ -70,7 +74,7 @@ DIFFERENCES = (
         "numpy's scalars",
         "numpy runs as torch operators in compiled code: where eager gives a numpy scalar, "
         "the result is an array without dimensions",
-        ops=r"^wrapped_",
+        ops=_NUMPYS_SCALARS,
     ),
     Difference(
         "times of its own",

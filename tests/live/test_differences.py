@@ -71,7 +71,10 @@ EXAMPLES = {
     "numpy's scalars": Example(
         "def f(x):\n    return x + 1, np.arange(3.0).mean(), np.sqrt(2.0)\n",
         "got = [type(part).__name__ for part in f(x)]",
-        (("def f(x):\n    return x.mean(), 2.0**0.5\n", "got = [type(part).__name__ for part in f(x)]"),),
+        (
+            ("def f(x):\n    return x.mean(), 2.0**0.5\n", "got = [type(part).__name__ for part in f(x)]"),
+            ("def f(x):\n    return x, np.sqrt(np.ones(2))\n", "got = [type(part).__name__ for part in f(x)]"),
+        ),
     ),
 }
 

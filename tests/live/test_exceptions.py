@@ -89,6 +89,11 @@ USES = {
     ),
     "logged": (f"{_CAUGHT}logging.getLogger('mine').exception('so')",),
     "the shell's last": ("y = bad(x)", "import traceback\ntext = traceback.format_exception(sys.last_value)"),
+    "post mortem": (
+        "y = bad(x)",
+        "import pdb\nframes = pdb.Pdb().get_stack(None, sys.last_traceback)[0][-2:]\n"
+        "seen = [(f.f_code.co_name, n, 'd' in f.f_locals) for f, n in frames]",
+    ),
     "a handler of its own": ("sys.excepthook = sys.excepthook\ny = bad(x)",),
 }
 _NEEDED = (
@@ -110,6 +115,19 @@ def test_an_exception_of_a_compiled_function_is_that_of_the_plain_cell(how: str)
 def test_what_is_done_with_an_exception_is_done_as_without_the_magic(how: str, use: str) -> None:
     """An exception that is caught, kept, printed, walked through or raised again is that of the plain cell."""
     plain, explained, _ = both(*USES[use], then="y = f(x)\ny", setup=_NEEDED + RAISES[how])
+
+    assert explained == plain
+
+
+@pytest.mark.parametrize("kept", ["kept = safe(bad)", "kept = [safe(bad)]", "kept = {'e': safe(bad)}"])
+def test_an_exception_that_other_code_has_caught_is_that_of_the_plain_cell(kept: str) -> None:
+    """A named target's exception that a helper catches and gives back is raised later on as after a plain cell."""
+    safe = "def safe(f):\n    try:\n        return f(x)\n    except Exception as e:\n        return e\n"
+    again = (
+        "raise kept if isinstance(kept, Exception) else list(kept.values())[0] if isinstance(kept, dict) else kept[0]"
+    )
+    setup = safe + RAISES["from one that was never raised"]
+    plain, explained, _ = both(f"{kept}\ndel bad", setup=setup, line="-q bad", then=again)
 
     assert explained == plain
 
@@ -172,6 +190,16 @@ def test_the_magic_called_as_a_magic_raises_the_same(how: str, notebook: Any) ->
 
 def _last_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[-1]
+
+
+@pytest.mark.parametrize("how", ["from one that was never raised", "a cycle", "a __str__ that raises", "GeneratorExit"])
+def test_the_python_api_reports_what_a_function_raises(how: str, notebook: Any) -> None:
+    """An exception of the function is the report's error, and what ends a program goes on."""
+    notebook.ok(f"import torch, compile_magic\nx = torch.ones(3)\n{RAISES[how]}")
+    ran = notebook.run("compile_magic.explain(bad, x).error")
+
+    assert (ran.error is None) == (how != "GeneratorExit")
+    assert ran.value in ("KeyError: 'k'", "KeyError: 'a'", "Own: <exception str() failed>", None)
 
 
 BROKEN = {

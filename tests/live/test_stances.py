@@ -58,6 +58,14 @@ def test_what_sets_a_stance_runs_as_plain(how: str) -> None:
     assert torch._dynamo.decorators._set_stance.__module__ == "torch._dynamo.eval_frame"
 
 
+@pytest.mark.parametrize("call", ["torch._dynamo.mark_dynamic(x, 0)", "torch._dynamo.maybe_mark_dynamic(x, 0)"])
+def test_what_dynamo_refuses_for_another_reason_is_not_said_to_set_a_stance(call: str) -> None:
+    """Functions of torch's own that can't be traced are no targets of the cell."""
+    _, _, report = both(f"{call}\ny = f(x)")
+
+    assert [target.name for target in report.targets] == ["f"]
+
+
 def test_what_comes_after_a_stance_is_compiled_again() -> None:
     """When the block has ended, the functions that are called after it are compiled."""
     setup = f"def s(x):\n    with {_STANCE}('force_eager'):\n        y = x * 2\n    return f(y)\n"
