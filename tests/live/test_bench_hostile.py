@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 from typing import NamedTuple
 
@@ -328,6 +329,27 @@ LIBRARIES = {
         "n = cmh_library.number()\ny = f(x)", _IMPORTED, why="`cmh_library.ids`, which belongs to a library"
     ),
 }
+_PLOT = "import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt\nplt.close('all')\n"
+_FIGURES = "n = plt.get_fignums()\nplt.close('all')\nn"
+PLOTS = {
+    "a line": Case("y = f(x)\nplt.plot(y.numpy())\nlines = len(plt.gca().lines)", _PLOT, _FIGURES),
+    "in a figure from before": Case(
+        "y = f(x)\nplt.plot(y.numpy())", _PLOT + "plt.plot([1, 2])\n", "n = len(plt.gca().lines)\nplt.close('all')\nn"
+    ),
+    "by its axes": Case(
+        "y = f(x)\nax.plot(y.numpy())\nax.set_title('y')",
+        _PLOT + "fig, ax = plt.subplots()\n",
+        "n = len(ax.lines), ax.get_title()\nplt.close('all')\ndel fig, ax\nn",
+        "is an iterator",
+    ),
+    "a figure in each run": Case("y = f(x)\nfig = plt.figure()\nn = fig.number\ndel fig", _PLOT, _FIGURES),
+    "closed again": Case("y = f(x)\nplt.plot([1])\nplt.close()", _PLOT, _FIGURES),
+    "a setting": Case(
+        "y = f(x)\nw = plt.rcParams['lines.linewidth'] + 1\nplt.rcParams['lines.linewidth'] = w",
+        _PLOT + "plt.rcdefaults()\n",
+        "n = plt.rcParams['lines.linewidth']\nplt.rcdefaults()\nn",
+    ),
+}
 _PIPE = "import multiprocessing\na, b = multiprocessing.Pipe()\n"
 _DATABASE = "import sqlite3\ndb = sqlite3.connect(':memory:')\nc = db.execute('create table t (v real)')\n"
 _ROWS = "n = db.execute('select count(*) from t').fetchone()[0]\ndb.close()\ndel db, c\nn"
@@ -491,6 +513,8 @@ ALL = {
     "compiles": COMPILES,
     "refused": REFUSED,
 }
+if find_spec("matplotlib") is not None:
+    ALL["plots"] = PLOTS
 CASES = [pytest.param(case, id=f"{group}: {name}") for group, cases in ALL.items() for name, case in cases.items()]
 
 

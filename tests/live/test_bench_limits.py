@@ -154,6 +154,7 @@ def free(monkeypatch):
     told = {"bytes": 1 << 40}
     monkeypatch.setattr(contents, "limit", lambda _: -1)
     monkeypatch.setattr(room, "free_bytes", lambda _: told["bytes"])
+    monkeypatch.setattr(room, "SMALL", 0)
     return told
 
 

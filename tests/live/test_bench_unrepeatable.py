@@ -337,6 +337,7 @@ def test_no_room_for_a_copy(monkeypatch):
     namespace = started("x = torch.ones(3)")
     monkeypatch.setattr("compile_magic.measure.state.contents.limit", lambda _: -1)
     monkeypatch.setattr("compile_magic.measure.state.room.free_bytes", lambda _: 23)
+    monkeypatch.setattr("compile_magic.measure.state.room.SMALL", 0)
     snapshot = Snapshot(namespace, {"x"})
     with pytest.raises(UnrepeatableError, match="no room for a copy"), snapshot.watching():
         run(namespace, "x.add_(1)")

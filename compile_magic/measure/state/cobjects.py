@@ -69,6 +69,17 @@ def refusal(function: Any, caller: str, knows: Callable[[object], bool]) -> str 
     return f"The cell {rule}: a bench would do so thousands of times. {_APART}" if is_asked_by_user() else None
 
 
+def is_harmless(kind: Any) -> bool:
+    """Return whether there is a rule for no method of a type."""
+    return issubclass(kind, (types.ModuleType, type)) or all(map(_has_no_rule, kind.__mro__))
+
+
+@lru_cache(maxsize=4096)
+def _has_no_rule(definer: Any) -> bool:
+    known = f"{definer.__module__}.{definer.__qualname__}" not in WAITING and not _of_others(definer, _HELD[0])
+    return known or not any(map(_is_c_method, vars(definer).values()))
+
+
 def _changes(kind: Any) -> str:
     name = f"{kind.__module__}.{kind.__qualname__}"
     return f"The cell calls a `{name}`, which is implemented in C: what that changes can't be put back. {_APART}"

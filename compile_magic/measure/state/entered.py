@@ -20,6 +20,7 @@ from types import FunctionType
 from typing import Any
 from typing import Protocol
 
+from compile_magic.measure.state.cobjects import is_harmless
 from compile_magic.measure.state.cobjects import refusal
 from compile_magic.measure.state.effects import is_asked_by_user
 from compile_magic.measure.state.libraries import is_watched
@@ -92,6 +93,7 @@ class _Entered:
         # By `id`, with the code itself: its id would go to another one. True where each call has to be looked at.
         self._codes: dict[int, tuple[CodeType, bool]] = {}
         self._made: set[int] = set()
+        self._harmless: set[Any] = set()
         self._libraries: set[str] = set()
         self._looks = 0
         self._deadline = time.perf_counter() + _MOST_SECONDS
@@ -99,11 +101,9 @@ class _Entered:
     def look(self, frame: FrameType, event: str, arg: Any) -> None:
         """Take a call before it is made; this is a function for `sys.setprofile`."""
         if event == "c_call":
-            if arg is next:
-                self._check_counters(frame.f_code)
-            words = refusal(arg, frame.f_code.co_filename, self._watcher.knows)
-            if words is not None:
-                raise UnrepeatableError(words)
+            kind = type(arg.__self__)
+            if kind not in self._harmless or arg is next:
+                self._check_call(frame, arg, kind)
         elif event == "call":
             known = self._codes.get(id(frame.f_code))
             if known is None:
@@ -115,6 +115,16 @@ class _Entered:
         if self._chained is not None:
             self._chained(frame, event, arg)
 
+    def _check_call(self, frame: FrameType, function: Any, kind: Any) -> None:
+        if function is next:
+            self._check_counters(frame.f_code)
+        elif is_harmless(kind):
+            self._harmless.add(kind)
+        else:
+            words = refusal(function, frame.f_code.co_filename, self._watcher.knows)
+            if words is not None:
+                raise UnrepeatableError(words)
+
     def _check_counters(self, code: CodeType) -> None:
         """Refuse the next number of a counter that the caller names; what is asked for it can't be seen."""
         counters = self._watcher.counters
@@ -123,7 +133,7 @@ class _Entered:
             raise UnrepeatableError(LIBRARYS.format(counters[name]))
 
     def _first(self, frame: FrameType) -> None:
-        code, mine = frame.f_code, is_user_file(frame.f_code.co_filename)
+        code, mine = frame.f_code, _is_users(frame)
         made = id(code) in self._made or code.co_name == _A_MODULE
         self._codes[id(code)] = (code, mine and bool(code.co_freevars) and not made)
         if not mine:
@@ -164,3 +174,13 @@ class _Entered:
         name = str(frame.f_globals.get("__name__", ""))
         if name.partition(".")[0] in self._libraries and vars(sys.modules.get(name, sys)) is frame.f_globals:
             self._watcher.found_module(name)
+
+
+def _is_users(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    if not file.startswith("<") or not is_user_file(file):
+        return is_user_file(file)
+    # A cell, or what a library has made of a text, such as the methods of a dataclass.
+    module = sys.modules.get(str(frame.f_globals.get("__name__", "")))
+    where = getattr(module, "__file__", None)
+    return where is None or is_user_file(str(where))

@@ -14,6 +14,7 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -36,6 +37,7 @@ from compile_magic.measure.state.objects import attributes_of
 from compile_magic.measure.state.objects import cell_contents
 from compile_magic.measure.state.objects import slots_of
 from compile_magic.measure.state.reach import Found
+from compile_magic.measure.state.writes import UnrepeatableError
 from compile_magic.run.files import is_user_file
 
 # What runs the notebook and its tests, the compiler's own packages, and those whose state is remembered elsewhere.
@@ -51,10 +53,9 @@ _LEFT = frozenset(_TORCHS | _NOTEBOOKS | _TESTS)
 _PYTHONS = frozenset(
     {"calendar", "csv", "email", "html", "http", "json", "mimetypes", "string", "unittest", "urllib", "uuid", "xml"}
 )
-# A few levels deep: what a library holds at its surface leads to what a run adds, and that is dropped as a whole.
-_MOST_LEVELS = 7
-_MOST_OBJECTS = 60_000
-_MOST_SECONDS = 1.0
+# matplotlib, pandas and scipy have 20,000 to 40,000 objects each and take half a second to two.
+_MOST_OBJECTS = 200_000
+_MOST_SECONDS = 5.0
 _WEAK = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet, weakref.ref)
 # What Python itself enters into modules and classes.
 _PYTHONS_OWN = frozenset({"__warningregistry__", "__builtins__", "__annotations__", "__cached__", "__slotnames__"})
@@ -135,9 +136,16 @@ def kept(modules: list[types.ModuleType], knows: Callable[[object], bool]) -> tu
     Args:
         modules: the modules.
         knows: tells whether an object is remembered already.
+
+    Raises:
+        UnrepeatableError: it is too much.
     """
     looking = _Looking(knows)
-    looking.run(modules)
+    if not looking.run(modules):
+        raise UnrepeatableError(
+            f"the cell calls `{modules[0].__name__}`, a library with more state than can be looked at. Do that in a "
+            "cell of its own and bench the rest"
+        )
     return looking.found, looking.users
 
 
@@ -145,12 +153,13 @@ class _Looking:
     def __init__(self, knows: Callable[[object], bool]) -> None:
         self._knows = knows
         self._seen: dict[int, Any] = {}
-        self._todo: deque[tuple[str, Any, int]] = deque()
+        self._todo: deque[Found] = deque()
         self._packages: set[str] = set()
         self.found: list[Kept] = []
         self.users: list[Found] = []
 
-    def run(self, modules: list[types.ModuleType]) -> None:
+    def run(self, modules: list[types.ModuleType]) -> bool:
+        """Look at what modules hold, and return whether that was all."""
         deadline = time.perf_counter() + _MOST_SECONDS
         self._packages = {module.__name__.partition(".")[0] for module in modules}
         # The interpreter's own, to which libraries have references.
@@ -158,17 +167,17 @@ class _Looking:
         self._seen.update({id(own): own for own in (*map(vars, every), *vars(sys).values())})
         for module in modules:
             self.found.append(AttributesKept(module.__name__, module))
-            self._later(((f"{module.__name__}.{name}", value) for name, value in list(vars(module).items())), 0)
+            self._later((f"{module.__name__}.{name}", value) for name, value in list(vars(module).items()))
         while self._todo and len(self._seen) < _MOST_OBJECTS and time.perf_counter() < deadline:
-            path, value, level = self._todo.popleft()
+            path, value = self._todo.popleft()
             if id(value) in self._seen or self._knows(value):
                 continue
             self._seen[id(value)] = value
-            self._later(self._children(path, value), level + 1)
+            self._later(self._children(path, value))
+        return not self._todo
 
-    def _later(self, children: Iterator[Found], level: int) -> None:
-        if level < _MOST_LEVELS:
-            self._todo.extend((path, value, level) for path, value in children if type(value) not in ATOMS)
+    def _later(self, children: Iterable[Found]) -> None:
+        self._todo.extend((path, value) for path, value in children if type(value) not in ATOMS)
 
     def _children(self, path: str, value: Any) -> Iterator[Found]:
         kind: Any = type(value)

@@ -13,6 +13,8 @@ import torch
 
 # Of the host's free memory a single copy takes at most this part: a run needs some, and so do others.
 SHARE_OF_HOST = 0.5
+# Asking for it takes longer than to copy so much, which is always there.
+SMALL = 1 << 20
 _MEMINFO = Path("/proc/meminfo")
 # By the version of control groups: what a container may use at most, what it uses, and what of that caches files.
 _CONTAINERS = (
@@ -23,7 +25,7 @@ _CONTAINERS = (
 
 def has_room(nbytes: int) -> bool:
     """Return whether a copy fits into the host's memory, with room to spare. Where nobody can tell, it does."""
-    free = free_bytes(torch.device("cpu"))
+    free = free_bytes(torch.device("cpu")) if nbytes >= SMALL else None
     return free is None or nbytes <= SHARE_OF_HOST * free
 
 
