@@ -6,7 +6,7 @@ CI has no GPU. So the record says for which state of the package they were run: 
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import hashlib
 import json
 import platform
@@ -58,7 +58,7 @@ def main() -> int:
     outcomes = _Outcomes()
     status = pytest.main(["-m", "gpu", "-q", "-p", "no:cacheprovider", *sys.argv[1:]], plugins=[outcomes])
     record = {
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "python": platform.python_version(),

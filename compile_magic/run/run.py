@@ -257,7 +257,8 @@ class Run:
             return None
         if _torch.is_backend(callback, self._backend):
             return None
-        backs = [aside() for aside in (*([self._step_aside] if inside else []), *self.steps_aside)]
+        # Patches first: in a bench they were put over the copies that the isolation takes away.
+        backs = [aside() for aside in (*self.steps_aside, *([self._step_aside] if inside else []))]
 
         def leave() -> None:
             for back in reversed(backs):

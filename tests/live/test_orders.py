@@ -182,3 +182,21 @@ def _warm() -> None:
     if not vars(orders).get("warm"):
         orders.warm_up()
         vars(orders)["warm"] = True
+
+
+@pytest.mark.parametrize("magic", MAGICS[1:])
+def test_a_named_target_is_itself_in_what_the_user_compiled(notebook: Any, magic: str) -> None:
+    """In the user's own compiled region a target that is named in the same cell is his function, in code and result."""
+    notebook.ok(FIRST)
+    notebook.shell.user_ns["counter"] = orders.counter
+    notebook.ok(
+        "def step(x):\n    return x * 2\nfast = torch.compile(step, backend=counter('fast'))\n"
+        "@torch.compile(backend=counter('outer'))\ndef outer(x):\n    print(end='')\n    return step(x) + 1\n"
+        "x = torch.ones(3)\ncode = step.__code__"
+    )
+    orders.asked()
+    notebook.ok(f"{magic}\nfor _ in range(2):\n    y = step(x)\n    z = fast(x)\n    w = outer(x)")
+
+    assert orders.asked() == [("fast", ["torch.Size([3])"]), ("outer", ["torch.Size([3])"])]
+    assert notebook.get("step").__code__ is notebook.get("code")
+    assert [notebook.get(name).tolist() for name in "yzw"] == [[2.0] * 3, [2.0] * 3, [3.0] * 3]
