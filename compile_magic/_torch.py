@@ -405,6 +405,14 @@ def _always_compiled() -> Any:
     return find("torch._dynamo.eval_frame", "always_optimize_code_objects", {})
 
 
+def hand_on_compile(taken: CodeType, code: CodeType) -> None:
+    """Let `code` be what the user has given to torch.compile, if that was `taken`, which stood in its place."""
+    table = _always_compiled()
+    if taken in table:
+        _drop(table, taken)
+        table[code] = True
+
+
 def _enter(candidate: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     __tracebackhide__ = True
     return candidate(*args, **kwargs)
@@ -1098,7 +1106,7 @@ def is_tensors_own(attribute: Any) -> bool:
 
 def is_plain_tensor(value: Any) -> bool:
     """Return whether a value is a tensor or parameter of torch's own class, without anybody's hooks and attributes."""
-    if type(value) not in (torch.Tensor, torch.nn.Parameter):
+    if type(value) is not torch.Tensor and type(value) is not torch.nn.Parameter:
         return False
     hooks = value._backward_hooks, getattr(value, "_post_accumulate_grad_hooks", None)
     return not any(hooks) and all(name.startswith("_dynamo") for name in vars(value))

@@ -239,7 +239,7 @@ class _Look:
         if name in self._imported or (value is _MISSING and name not in self._bound):
             self.unknown(node)
         elif value is not _MISSING and not self._is_plain(name, value):
-            if type(value) in (types.FunctionType, types.MethodType):
+            if type(value) is types.FunctionType or type(value) is types.MethodType:
                 self.callables[name] = None
             self.unknown(node)
 
@@ -347,15 +347,19 @@ def _assigned(body: Sequence[ast.stmt]) -> dict[str, list[ast.expr | None]]:
 _NO_TENSORS = frozenset({bool, int, float, complex, str, ast.Constant})
 
 
+_CONTAINER_IDS, _PLAIN_IDS = (frozenset(map(id, kinds)) for kinds in (_CONTAINERS, _PLAIN_TYPES))
+
+
 def is_plain(value: Any) -> bool:
     """Return whether a value is a tensor, a number, a text or a container of these, with nobody's code on it."""
     waiting, left = [value], _MOST_VALUES
     while waiting and left:
         one, left = waiting.pop(), left - 1
-        if type(one) in _CONTAINERS:
+        # By id: to look a class up by its hash or its equals may run code of its metaclass.
+        if id(type(one)) in _CONTAINER_IDS:
             waiting.extend(one.values() if type(one) is dict else one)
             waiting.extend(one if type(one) is dict else ())
-        elif type(one) not in _PLAIN_TYPES and not _torch.is_plain_tensor(one):
+        elif id(type(one)) not in _PLAIN_IDS and not _torch.is_plain_tensor(one):
             return False
     return not waiting
 

@@ -57,7 +57,9 @@ def clean_bound(values: Iterable[Any]) -> None:
     """Clean the exceptions among what is bound in a notebook, also in lists, tuples and dicts, that have passed us."""
     where = roots().tool
     for value in values:
-        parts = value.values() if type(value) is dict else value if type(value) in (list, tuple) else [value]
+        # Not with `in`, which asks a class's own metaclass.
+        is_sequence = type(value) is list or type(value) is tuple
+        parts = value.values() if type(value) is dict else value if is_sequence else [value]
         for one in islice(parts, _MOST_PARTS):
             if not issubclass(type(one), BaseException):
                 continue

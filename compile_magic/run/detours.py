@@ -18,6 +18,8 @@ from types import CodeType
 from types import FunctionType
 from typing import Any
 
+from compile_magic import _torch
+
 # Frames of files in our folder are dropped from tracebacks and stacks.
 _FILE = str(Path(__file__).with_name("detour of "))
 
@@ -66,6 +68,7 @@ class Detour:
         function = self._function()
         if function is not None and function.__code__ is self._detour:
             function.__code__ = self._code
+            _torch.hand_on_compile(self._detour, self._code)
 
     def end(self) -> None:
         """Lift it for good; who has kept the exchanged code calls the function's own with it from now on."""

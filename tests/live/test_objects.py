@@ -11,6 +11,86 @@ from side_by_side import both
 from compile_magic.run.detours import Detour
 from compile_magic.run.run import Run
 
+# --- looks run no code -----------------------------------------------------------------------------------------------
+
+# Each makes `h`, which notes in LOG all of its code that runs.
+_CALL = "    def __call__(self, x): return x\nh = H()"
+_NOTED = "LOG = []\ndef noted(name):\n    LOG.append(name)\n    raise ValueError(name)\n"
+HOSTILE = {
+    "__getattr__": f"class H:\n    def __getattr__(self, name): noted('getattr ' + name)\n{_CALL}",
+    "__getattribute__": (
+        "class H:\n    def __getattribute__(self, name): noted('getattribute ' + name)\n"
+        "    def __call__(self, x): return x\nh = H()"
+    ),
+    "__class__": f"class H:\n    @property\n    def __class__(self): noted('class')\n{_CALL}",
+    "__dict__": f"class H:\n    @property\n    def __dict__(self): noted('dict')\n{_CALL}",
+    "comparisons": (
+        "class H:\n    def __call__(self, x): return x\n"
+        "    __eq__ = __ne__ = lambda self, other: noted('eq')\n    __hash__ = lambda self: noted('hash')\n"
+        "    __bool__ = lambda self: noted('bool')\n    __len__ = lambda self: noted('len')\n"
+        "    __repr__ = __str__ = lambda self: noted('repr')\nh = H()"
+    ),
+    "a metaclass": (
+        "class Meta(type):\n    def __getattribute__(cls, name): noted('meta ' + name)\n"
+        "    def __instancecheck__(cls, other): noted('instancecheck')\n"
+        "    def __subclasscheck__(cls, other): noted('subclasscheck')\n"
+        "    def __eq__(cls, other): noted('eq')\n    def __hash__(cls): noted('hash')\n"
+        "class H(metaclass=Meta):\n    def __call__(self, x): return x\nh = H()\nLOG.clear()"
+    ),
+    "properties": (
+        "class H:\n    __wrapped__ = __name__ = __func__ = __self__ = property(lambda self: noted('property'))\n"
+        "    forward = param_groups = _modules = func = property(lambda self: noted('property'))\n"
+        "    def __call__(self, x): return x\nh = H()"
+    ),
+    "a module without init": (
+        "class H(nn.Module):\n    def __init__(self): pass\n    def __call__(self, x): return x\nh = H()"
+    ),
+    "a module with __getattr__": (
+        "class H(nn.Module):\n    def __getattr__(self, name): noted('getattr ' + name)\n"
+        "    def __init__(self): pass\n    def __call__(self, x): return x\nh = H()"
+    ),
+    "a module whose parts can't be told": (
+        "class H(Net):\n    modules = parameters = buffers = named_modules = lambda self, *_: noted('parts')\nh = H()"
+    ),
+    "an optimizer without groups": (
+        "class H(torch.optim.Optimizer):\n    def __init__(self): pass\n    def __call__(self, x): return x\nh = H()"
+    ),
+    "a partial": (
+        "import functools\nclass H(functools.partial):\n    func = property(lambda self: noted('func'))\nh = H(f)"
+    ),
+    "a tensor": (
+        "class H(torch.Tensor):\n    def __getattribute__(self, name): noted('getattribute ' + name)\n"
+        "    def __call__(self, x): return x\nh = torch.ones(3).as_subclass(H)\nLOG.clear()"
+    ),
+    "exceptions that aren't Exception": (
+        f"class Odd(BaseException): pass\nclass H:\n    def __getattr__(self, name): raise Odd\n{_CALL}"
+    ),
+}
+
+
+@pytest.mark.parametrize("line", ["-q", "-q f", "-q --cell"])
+@pytest.mark.parametrize("objects", HOSTILE.values(), ids=HOSTILE)
+def test_looking_at_an_object_runs_none_of_its_code(objects: str, line: str) -> None:
+    """Whatever is in the notebook, the cell runs as a plain one, and no code of an object runs once more."""
+    cell = "y = f(x)" if "--cell" in line else "y = f(x)\nz = h(x)"
+    setup = f"{_NOTED}{objects}\n"
+    plain, explained, _ = both(cell, setup=setup, line=line, then="del h, H\ny = f(x)\nlen(LOG), LOG")
+
+    assert explained == plain
+
+
+@pytest.mark.parametrize("line", ["h", "h.step", "h.deep[0]", "h['k']", "h.forward"])
+@pytest.mark.parametrize(
+    "kind", ["__getattr__", "__getattribute__", "properties", "a metaclass", "a module with __getattr__"]
+)
+def test_looking_a_target_up_runs_no_code(line: str, kind: str) -> None:
+    """A target that only code of an object could tell is refused in one line, and that code doesn't run."""
+    plain, _, _ = both("pass", setup=f"{_NOTED}{HOSTILE[kind]}\n", then="del h, H\nLOG")
+    _, explained, _ = both("pass", setup=f"{_NOTED}{HOSTILE[kind]}\n", line=f"-q {line}", then="del h, H\nLOG")
+
+    assert explained.cells[-1] == plain.cells[-1]
+
+
 # --- named targets stay themselves -----------------------------------------------------------------------------------
 
 _NAMED = """import functools, pickle, copy, inspect, weakref
@@ -131,6 +211,49 @@ def test_a_target_without_python_code_is_refused_in_one_line(notebook: Any) -> N
     ran = notebook.run("%%compile_explain relu\ny = relu(x)")
 
     assert "without Python code: name a function of yours that calls it" in str(ran.error)
+
+
+_COMPILED = """class B(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = nn.Linear(3, 3)
+        self.register_buffer('n', torch.zeros(1))
+    def forward(self, x):
+        self.n.add_(1)
+        return self.l(x)
+b = B()
+b.register_forward_hook(lambda m, a, o: o * 2)
+from torch._dynamo.testing import CompileCounter
+count = CompileCounter()
+bc = torch.compile(b, backend=count)
+def h(x): return x * 3
+def made(): return torch.ones(2) + 1
+hc = torch.compile(h, backend=count)
+x = torch.ones(2, 3)
+"""
+OWN = {
+    "a module with a hook": ("b --fullgraph", "y = x.clone()\ny[0] = bc(x)[0].detach()"),
+    "before and after": ("b", "y = bc(x)\nz = b(x)\nw = bc(x)"),
+    "a function": ("h --fullgraph", "y = hc(x)\nz = h(x)\nw = hc(x)"),
+    "a caller of targets": (
+        "b h",
+        "def k(x): return h(b(x))\nkc = torch.compile(k, backend=count)\ny = kc(x)\nz = k(x)",
+    ),
+    "compiled by the cell": ("h", "c = torch.compile(h, backend=count)\ny = c(x)\nz = h(x)"),
+    "without a tensor": ("made", "c = torch.compile(made, backend=count)\ny = c()\nz = made()"),
+    "compiled in place": ("b", "b.compile(backend=count)\ny = b(x)\nz = b(x)"),
+    "inside a target": ("k", "y = k(x)\nz = hc(x)"),
+    "a method": ("b.forward", "y = bc(x)\nz = b.forward(x)"),
+}
+
+
+@pytest.mark.parametrize(("target", "cell"), OWN.values(), ids=OWN)
+def test_what_the_user_compiled_traces_nothing_of_ours(target: str, cell: str) -> None:
+    """The user's own compiled code is compiled as often as in a plain cell, of his code alone."""
+    setup = f"{_COMPILED}def k(x):\n    y = x + 1\n    print(end='')\n    return hc(y) + 1\n"
+    plain, explained, _ = both(cell, setup=setup, line=f"-q {target}", then="y, count.frame_count, count.op_count")
+
+    assert explained == plain
 
 
 # --- freed as in a plain cell ----------------------------------------------------------------------------------------
