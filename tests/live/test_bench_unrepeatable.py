@@ -221,6 +221,22 @@ def test_other_threads_are_let_through(folder):
     assert (folder / "history.txt").exists()
 
 
+def test_threads_of_a_library_are_let_through():
+    """A library that starts a thread and waits for it can be used, as a data loader that pins memory."""
+    source = (
+        "import threading, queue\ndef ask():\n    found = queue.Queue()\n"
+        "    threading.Thread(target=found.put, args=(1,), daemon=True).start()\n    return found.get(timeout=9)"
+    )
+    namespace, library = started(""), {"__name__": "torch.of_a_test"}
+    run(library, source, str(Path(torch.__file__).parent / "of_a_test.py"))
+    namespace["ask"] = library["ask"]
+    snapshot = Snapshot(namespace, {"ask"})
+    with guarded(), snapshot.watching():
+        run(namespace, "found = ask()")
+
+    assert namespace["found"] == 1
+
+
 def test_all_is_put_back():
     """After the guard, and after an error inside of it, every function is the one that it was."""
     places = [

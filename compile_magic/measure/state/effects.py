@@ -64,6 +64,11 @@ def _by_the_users_own_code(args: Sequence[Any], kwargs: Arguments) -> bool:
 _CALLER = 2
 
 
+def _waits(happens: Callable[[Sequence[Any], Arguments], bool], args: Sequence[Any], kwargs: Arguments) -> bool:
+    # Libraries wait for threads of their own, as a thread that starts another one does.
+    return is_user_file(sys._getframe(_CALLER).f_code.co_filename) and happens(args, kwargs)  # noqa: SLF001 - as above
+
+
 def _is_empty(args: Sequence[Any], kwargs: Arguments) -> bool:
     return _blocks(args[1:], kwargs) and not args[0].queue
 
@@ -115,13 +120,23 @@ EFFECTS: tuple[Effect, ...] = (
     *_files("os", "read readv", "reads from an open file"),
     *_files("os", "wait waitpid", "waits for a process"),
     Effect("select", "select", "waits for input"),
-    Effect("queue", "Queue.get", "waits for what comes into a queue that is empty", _is_empty),
-    Effect("queue", "Queue.put", "waits for room in a queue that is full", _is_full),
-    Effect("queue", "Queue.join", "waits for what works on a queue", lambda args, _: args[0].unfinished_tasks > 0),
-    Effect("threading", "Event.wait", "waits for an event", lambda args, _: not args[0].is_set()),
+    Effect("queue", "Queue.get", "waits for what comes into a queue that is empty", partial(_waits, _is_empty)),
+    Effect("queue", "Queue.put", "waits for room in a queue that is full", partial(_waits, _is_full)),
+    Effect(
+        "queue",
+        "Queue.join",
+        "waits for what works on a queue",
+        partial(_waits, lambda args, _: args[0].unfinished_tasks > 0),
+    ),
+    Effect("threading", "Event.wait", "waits for an event", partial(_waits, lambda args, _: not args[0].is_set())),
     Effect("threading", "Condition.wait", "waits for another thread", _by_the_users_own_code),
     Effect("threading", "Barrier.wait", "waits for other threads", _by_the_users_own_code),
-    Effect("threading", "Semaphore.acquire", "waits for another thread", lambda args, _: args[0]._value == 0),  # noqa: SLF001 - it has no other name
+    Effect(
+        "threading",
+        "Semaphore.acquire",
+        "waits for another thread",
+        partial(_waits, lambda args, _: args[0]._value == 0),  # noqa: SLF001 - it has no other name
+    ),
     Effect("threading", "Thread.start", "starts a thread, which may go on after it", _by_the_users_own_code),
     Effect("multiprocessing.process", "BaseProcess.start", "starts a process", _by_the_users_own_code),
     Effect("atexit", "register", "registers what is called at the end of the kernel", _by_the_users_own_code),
