@@ -17,6 +17,7 @@ from compile_magic.bench_model import BenchReport
 from compile_magic.measure.bench import measure
 from compile_magic.measure.settings import Settings
 from compile_magic.measure.stage import Surroundings
+from compile_magic.measure.state.fingerprint import Looker
 from compile_magic.measure.state.unrepeatable import find_unrepeatable
 from compile_magic.measure.variants import check as check_variants
 from compile_magic.measure.work import FunctionWork
@@ -60,11 +61,12 @@ class Bencher:
         name = name_of(fn)
         check_variants(self.modes, self.backends)
         work = FunctionWork(check(name, fn), name, args, kwargs)
-        around = Surroundings(extra={name: fn, "args": args, "kwargs": kwargs}, silenced=_silenced)
-        problem = find_unrepeatable((), {}, (), around.extra)
+        extra = {name: fn, "args": args, "kwargs": kwargs}
+        problem = find_unrepeatable((), {}, (), extra)
         if problem is not None:
             return BenchReport(error=problem, mode="function", torch_version=torch.__version__)
-        report = measure(work, self._settings(), around, mode="function")
+        around = Surroundings(Looker({}, frozenset(), extra), silenced=_silenced)
+        report = measure(work, self._settings(), around, mode="function").report
         if report.interrupted:
             raise KeyboardInterrupt
         return report

@@ -150,7 +150,7 @@ class CellRunner:
             self._running.pop()
         if len(self._running) < self._measured_at:
             self._measured_at = 0
-            self._bench.bind()
+            self._bench.bind(ended=self._shell.last_execution_succeeded)
         if self._session is None:
             self._tracebacks.stop()
         elif self._depth is not None and len(self._running) < self._depth:
@@ -315,11 +315,14 @@ class CellRunner:
         """
         __tracebackhide__ = True
         name, tree = self._parse(BENCH, line, body, single=single)
+        ended = False
         try:
             self._measure(line, copy.deepcopy(tree.body), name)
-            return run_statements(tree, name, self._shell, silent=ends_with_semicolon(body))
+            value = run_statements(tree, name, self._shell, silent=ends_with_semicolon(body))
+            ended = True
         finally:
-            self._bench.bind()
+            self._bench.bind(ended=ended)
+        return value
 
     def _parse(self, magic: str, line: str, body: str, *, single: bool) -> tuple[str, ast.Module]:
         try:

@@ -138,10 +138,15 @@ class CompileMagics(Magics):
         talks = hasattr(self.shell, "kernel") or terminal.is_one(self.shell)
         return LiveLine(Place(display, terminal.is_one(self.shell)), talks=talks and not options.quiet)
 
-    def _show_bench(self, options: Any, report: Any, live: LiveLine) -> Callable[[], None]:
+    def _show_bench(self, options: Any, report: Any, live: LiveLine) -> Callable[[Any, str], None]:
         if not options.quiet:
             live.end(self._bundle(report))
-        return partial(self._bind, options, report)
+        return partial(self._bind_bench, options)
+
+    def _bind_bench(self, options: Any, report: Any, alarm: str) -> None:
+        self._bind(options, report)
+        if alarm and not options.quiet:
+            sys.stderr.write(f"✗ {alarm}\n")
 
     def _check_name(self, name: str | None) -> None:
         if name is None:

@@ -51,6 +51,8 @@ class FakeClock:
 class FakeLane:
     """A lane whose run takes `cost_s`, a number or a function of the clock's time."""
 
+    paired = False
+
     def __init__(self, clock: FakeClock, cost_s: float | Callable[[float], float] = MS, name: str = "lane") -> None:
         self.name = name
         self.clock = clock
@@ -61,6 +63,11 @@ class FakeLane:
         self.switching_s = 0.0
         self.in_block: Callable[[FakeLane], None] = lambda _: None
         self.is_clean: Callable[[FakeLane], bool] = lambda _: True
+
+    def restart(self) -> None:
+        """Put the state back, which takes a while."""
+        self.clock.log.append("restart")
+        self.clock.time += 7 * MS
 
     def begin_block(self) -> None:
         """Switch on. A lane that is on already would have missed an `end_block`."""

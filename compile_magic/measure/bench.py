@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from dataclasses import replace
 
 import torch
@@ -23,14 +24,18 @@ from compile_magic.measure.closing import find_share
 from compile_magic.measure.closing import look_again
 from compile_magic.measure.facts import variant
 from compile_magic.measure.first_eager import make_lanes
+from compile_magic.measure.first_eager import prove_repeatable
 from compile_magic.measure.first_eager import run_eager
 from compile_magic.measure.first_eager import run_reference
 from compile_magic.measure.first_runs import first_runs
+from compile_magic.measure.proof import Expected
 from compile_magic.measure.settings import Settings
 from compile_magic.measure.stage import CannotBenchError
+from compile_magic.measure.stage import CannotRepeatError
 from compile_magic.measure.stage import Stage
 from compile_magic.measure.stage import Surroundings
 from compile_magic.measure.state.aside import set_aside
+from compile_magic.measure.state.fingerprint import forget_views
 from compile_magic.measure.state.unrepeatable import UnrepeatableError
 from compile_magic.measure.state.walk import forget_classes
 from compile_magic.measure.steady import steady_state
@@ -40,6 +45,7 @@ from compile_magic.measure.work import Work
 
 STEPS: list[Callable[[Stage], None]] = [
     run_eager,
+    prove_repeatable,
     make_lanes,
     run_reference,
     first_runs,
@@ -50,7 +56,19 @@ STEPS: list[Callable[[Stage], None]] = [
 ]
 
 
-def measure(work: Work, settings: Settings, around: Surroundings, *, mode: str) -> BenchReport:
+@dataclass(frozen=True)
+class Measured:
+    """The report of a bench, what one run leaves as far as that was seen, and whether the work can't be repeated.
+
+    Nothing of the user's is in it.
+    """
+
+    report: BenchReport
+    expected: Expected | None = None
+    once: bool = False
+
+
+def measure(work: Work, settings: Settings, around: Surroundings, *, mode: str) -> Measured:
     """Measure the work, put everything back, and return what was found.
 
     Nothing is raised that the work raises; that is in the report. After an interrupt the report holds what was measured
@@ -64,8 +82,13 @@ def measure(work: Work, settings: Settings, around: Surroundings, *, mode: str) 
     """
     start = time.perf_counter()
     with _own_dispatch(), set_aside():
-        stage = _measured(Stage(work, settings, around))
-    return _report(stage, mode, time.perf_counter() - start)
+        stage = Stage(work, settings, around)
+        try:
+            _run_steps(stage)
+            report = _report(stage, mode, time.perf_counter() - start)
+            return Measured(report, stage.proof.expected, stage.findings.once)
+        finally:
+            stage.close()
 
 
 @contextmanager
@@ -77,7 +100,7 @@ def _own_dispatch() -> Iterator[None]:
         yield
 
 
-def _measured(stage: Stage) -> Stage:
+def _run_steps(stage: Stage) -> None:
     try:
         with remembered() as stage.presses:
             for step in STEPS:
@@ -85,13 +108,13 @@ def _measured(stage: Stage) -> Stage:
                 stage.presses.check()
     except (CannotBenchError, UnrepeatableError) as error:
         stage.findings.error = str(error)
+        stage.findings.once = isinstance(error, (CannotRepeatError, UnrepeatableError))
     except KeyboardInterrupt:
         stage.findings.interrupted = True
     finally:
         with uninterrupted() as presses:
             _put_back(stage)
         stage.findings.interrupted = stage.findings.interrupted or presses.count > 0
-    return stage
 
 
 def _put_back(stage: Stage) -> None:
@@ -99,8 +122,10 @@ def _put_back(stage: Stage) -> None:
         # After an interrupt, a block may still be open.
         lane.end_block()
         stage.facts[name].report = lane.finish()
-    stage.findings.left_over = stage.snapshot.restore_all()
+    left_over = stage.snapshot.restore_all()
+    stage.findings.state = stage.proof.closed(left_over)
     forget_classes()
+    forget_views()
     gc.collect()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from compile_magic.bench_model import BenchCheck
 from compile_magic.bench_model import Roofline
 from compile_magic.bench_model import Variant
 from compile_magic.measure.facts import Facts
@@ -44,8 +45,11 @@ class Findings:
     eager_spread: float | None = None
     share: float | None = None
     floor: Roofline | None = None
-    left_over: tuple[str, ...] = ()
+    # Why each run begins with the state that was put back.
+    paired: str = ""
+    state: BenchCheck | None = None
     error: str | None = None
+    once: bool = False
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
 

@@ -11,11 +11,13 @@ from compile_magic.measure.lanes import CompiledLane
 from compile_magic.measure.lanes import EagerLane
 from compile_magic.measure.lanes import Lane
 from compile_magic.measure.lanes import WrittenLane
+from compile_magic.measure.proof import told
 from compile_magic.measure.reasons import reason
 from compile_magic.measure.results.float64 import Float64
 from compile_magic.measure.results.results import kept
 from compile_magic.measure.stage import EAGER
 from compile_magic.measure.stage import CannotBenchError
+from compile_magic.measure.stage import CannotRepeatError
 from compile_magic.measure.stage import Stage
 from compile_magic.measure.state.unrepeatable import guarded
 from compile_magic.measure.tensors import tensors_in
@@ -27,6 +29,16 @@ from compile_magic.measure.variants import specs
 _LEFT_OPEN = (
     "the cell leaves inference mode switched, and what is entered and left at other places can't be put back: write "
     "`with torch.inference_mode():` around what it is for"
+)
+
+_NOT_BACK = (
+    "what a run changes could not be put back: {}. A bench repeats only what it can put back: make what changes anew "
+    "in the cell, or put that part in a cell of its own"
+)
+_ONCE = "the cell raises when it is run again from the state that it began with: {}"
+_APART = (
+    "two runs from the same state leave it otherwise: {}. A bench repeats only what it can put back: put what counts "
+    "or collects there in a cell of its own"
 )
 
 
@@ -46,6 +58,7 @@ def run_eager(stage: Stage) -> None:
         values = stage.given()
         traffic.finish(tensors_in(values))
         stage.eager.results = kept(values)
+    stage.proof.ran()
     stage.snapshot.settle()
     found = stage.findings
     found.devices, found.counted, found.targets = traffic.devices, traffic.counted(), tuple(lane.found)
@@ -55,6 +68,28 @@ def run_eager(stage: Stage) -> None:
             "the cell calls nothing that torch.compile takes: call a function or module of yours, or give --whole to "
             "compile the body as one function"
         )
+
+
+def prove_repeatable(stage: Stage) -> None:
+    """Put the state back and compare it with what it was before; run once more, and compare what the two runs leave.
+
+    Raises:
+        CannotRepeatError: it is another one, or a run leaves another size or kind of something: state that was not
+            seen has changed. The cell is not run again.
+    """
+    stage.snapshot.restore()
+    stage.proof.restored()
+    if stage.proof.left:
+        raise CannotRepeatError(_NOT_BACK.format(told([*stage.proof.left])))
+    lane = stage.lanes[EAGER]
+    try:
+        with stage.on(lane):
+            lane.run(1)
+    except Exception as error:  # noqa: BLE001 - the first run did not raise it
+        raise CannotRepeatError(_ONCE.format(reason(error))) from None
+    stage.proof.ran()
+    if stage.proof.sizes_apart:
+        raise CannotRepeatError(_APART.format(told([*map(str, stage.proof.sizes_apart)])))
 
 
 def _watched_run(stage: Stage, lane: Lane) -> Traffic:

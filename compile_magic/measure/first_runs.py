@@ -19,23 +19,21 @@ from compile_magic.measure.results.compare import deterministic
 from compile_magic.measure.results.compare import spread
 from compile_magic.measure.results.results import kept
 from compile_magic.measure.stage import CannotBenchError
+from compile_magic.measure.stage import CannotRepeatError
 from compile_magic.measure.stage import Stage
 
 _OWN_DRAWS = (
     "{} draws other random numbers than eager: Inductor has a generator of its own. With "
     "torch._inductor.config.fallback_random = True it draws eager's, and gives the same results"
 )
-_ONCE = (
-    "a second or third run of the cell raises: {}. A bench runs it many times in a row: let it make itself what it "
-    "deletes, uses up or registers"
-)
+_ONCE = "the cell raises when it is run again from the state that it began with: {}"
 
 
 def first_runs(stage: Stage) -> None:
-    """Run each lane three times, one after the other and without putting back in between, as a user would.
+    """Run each lane three times, one after the other and, where that can be, without putting back in between.
 
     Raises:
-        CannotBenchError: eager raises in one of them.
+        CannotRepeatError: eager raises in one of them.
     """
     for lane in list(stage.lanes.values()):
         facts = stage.facts[lane.name]
@@ -43,7 +41,7 @@ def first_runs(stage: Stage) -> None:
             stage.tell(f"the first run of {lane.name}, which compiles")
         _run(stage, lane, facts)
         if facts is stage.eager and facts.error:
-            raise CannotBenchError(_ONCE.format(facts.error))
+            raise CannotRepeatError(_ONCE.format(facts.error))
         stage.findings.note_first_runs(lane, facts)
         if _draws_otherwise(stage, facts):
             _compare_draws(stage, facts)
@@ -51,26 +49,41 @@ def first_runs(stage: Stage) -> None:
 
 def _run(stage: Stage, lane: Lane, facts: Facts) -> None:
     try:
-        with stage.on(lane), _cache(stage, lane):
+        with _cache(stage, lane), stage.on(lane):
             facts.first.append(stage.timed(lane))
             compare_results(stage, facts)
-            found = [stage.sizes()]
-            for _ in range(FIRST_RUNS - 1):
-                facts.first.append(stage.timed(lane))
-                found.append(stage.sizes())
-            _refuse_growth(growing(found))
+            if facts is stage.eager:
+                why = _apart(stage, lane)
+                if why:
+                    del facts.first[1:]
+                    stage.pair(why)
+            while len(facts.first) < FIRST_RUNS:
+                facts.first.append(stage.again(lane))
     except CannotBenchError:
         raise
     except Exception as error:  # noqa: BLE001 - the variant's row says so, the others go on
         facts.error = reason(error)
 
 
-def _refuse_growth(name: str | None) -> None:
-    if name is not None:
-        raise CannotBenchError(
-            f"each run makes `{name}` larger by more than the run before, and a bench would fill the memory: bind the "
-            "result to another name"
-        )
+def _apart(stage: Stage, lane: Lane) -> str:
+    """Return why a second and a third run can't follow, "" if they can. They are timed."""
+    first, sizes = _looks(stage), [stage.sizes()]
+    try:
+        for _ in range(FIRST_RUNS - 1):
+            stage.eager.first.append(stage.timed(lane))
+            sizes.append(stage.sizes())
+            other = next((path for path, look in {**first, **_looks(stage)}.items() if first.get(path) != look), "")
+            if other:
+                return f"a second run in a row gives another size or kind of `{other}`"
+    except Exception as error:  # noqa: BLE001 - whatever it raises, the first run did not
+        return f"a second run in a row raises {reason(error)}"
+    grown = growing(sizes)
+    return f"each run in a row makes `{grown}` larger by more than the run before" if grown else ""
+
+
+def _looks(stage: Stage) -> dict[str, object]:
+    found = kept(stage.given(), most_bytes=0).found
+    return {path: (one.kind, one.dtype, one.shape) for path, one in found.items()}
 
 
 def _cache(stage: Stage, lane: Lane) -> AbstractContextManager[Any]:

@@ -48,6 +48,8 @@ class Lane:
     replaces_compiled = True
     # Whether targets are called in another way than they are written.
     exchanges = True
+    # Whether each run begins with the state that was put back, as the runs can't follow each other.
+    paired = False
     recorder: Recorder | None = None
 
     def __init__(
@@ -66,6 +68,7 @@ class Lane:
         self._silenced = silenced
         self._patches: Patches | None = None
         self._block = ExitStack()
+        self._clean = True
         # Each with the object itself, so that its id stays its own.
         self._known: dict[int, tuple[Any, Any]] = {}
         self.skips = CudagraphSkips()
@@ -148,8 +151,18 @@ class Lane:
                 raise
             raise found from error
 
+    def restart(self) -> None:
+        """Put the state back in the middle of a block."""
+        self._clean = self.switch_off() and self._clean
+        self.begin_block()
+
     def end_block(self) -> bool:
         """Switch this lane off, and return whether nothing was compiled or recorded in the block."""
+        clean, self._clean = self._clean, True
+        return self.switch_off() and clean
+
+    def switch_off(self) -> bool:
+        """Undo `switch_on`, and return whether nothing was compiled or recorded since."""
         self._block.close()
         self._patches = None
         return True
@@ -217,9 +230,9 @@ class WrittenLane(Lane):
         self._heard.start()
         self._start = len(self._heard)
 
-    def end_block(self) -> bool:
+    def switch_off(self) -> bool:
         """Stop listening."""
-        super().end_block()
+        super().switch_off()
         return not _compiled(self._heard, self._start)
 
 
@@ -255,9 +268,9 @@ class CompiledLane(Lane):
         self._run.steps_aside[:] = [self._patches.step_aside] if self._patches is not None else []
         self._block.callback(_torch.listen_to_cudagraphs(self.skips))
 
-    def end_block(self) -> bool:
+    def switch_off(self) -> bool:
         """Give the user's state back."""
-        super().end_block()
+        super().switch_off()
         call, self._call = self._call, None
         if call is None:
             return False

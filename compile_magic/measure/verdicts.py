@@ -125,8 +125,7 @@ def _precise(found: Findings, facts: Facted) -> BenchCheck | None:
 
 
 def _restored(found: Findings, facts: Facted) -> BenchCheck | None:
-    words = "; ".join(found.left_over) or "state as before the bench, then one plain run"
-    return BenchCheck("state", not found.left_over, words, len(found.left_over), 0)
+    return found.state or BenchCheck("state", passed=False, words="the state was not compared")
 
 
 def _floor(found: Findings, facts: Facted) -> BenchCheck | None:
@@ -154,6 +153,8 @@ CHECKS: tuple[Callable[[Findings, Facted], BenchCheck | None], ...] = (
 def notes(found: Findings, facts: Facted) -> Iterator[str]:
     """Yield what a reader of the figures should know besides."""
     yield from found.notes
+    if found.paired:
+        yield f"{found.paired}, so each run begins with the state that was put back (paired restore, not timed)"
     if found.fallbacks:
         yield f"{found.fallbacks} ops of the float64 run have no float64 kernel and ran in their own precision"
     if any(target.how == "observed" for target in found.targets):

@@ -17,10 +17,13 @@ import torch
 
 from compile_magic.bench_model import BenchReport
 from compile_magic.measure.bench import measure
+from compile_magic.measure.proof import NAME
+from compile_magic.measure.proof import Expected
 from compile_magic.measure.settings import Progress
 from compile_magic.measure.settings import Settings
 from compile_magic.measure.stage import Surroundings
 from compile_magic.measure.state.aside import set_aside
+from compile_magic.measure.state.fingerprint import Looker
 from compile_magic.measure.state.unrepeatable import find_unrepeatable
 from compile_magic.measure.work import KEEP
 from compile_magic.measure.work import CellWork
@@ -32,6 +35,10 @@ from compile_magic.notebook.cellfunction import SHOWN_NAME
 from compile_magic.notebook.intercept import CLEAN
 from compile_magic.notebook.intercept import located
 from compile_magic.run.targets import resolve
+
+
+def _is_nobodys(_: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -52,9 +59,36 @@ class Shell:
     compile_code: Callable[[ast.Module], CodeType]
     silenced: Callable[[], AbstractContextManager[Any]]
     progress: Progress
+    hidden: Callable[[str], bool] = _is_nobodys
 
 
-def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, shell: Shell) -> BenchReport:
+@dataclass(frozen=True)
+class Benched:
+    """A report, and for when the cell has run: what one run of it leaves, and how to look at that.
+
+    `once` says that the cell can't be repeated.
+    """
+
+    report: BenchReport
+    expected: Expected | None = None
+    look: Looker | None = None
+    once: bool = False
+
+    def after_plain_run(self, *, ended: bool) -> tuple[BenchReport, str]:
+        """Return the report with what the plain run has left, and words where that is not what one run leaves.
+
+        Args:
+            ended: whether the cell has run to its end.
+        """
+        if self.expected is None or self.look is None:
+            return self.report, ""
+        before = next(one for one in self.report.checks if one.name == NAME)
+        check, alarm = self.expected.after(self.look, before, ended=ended)
+        checks = (check if one is before else one for one in self.report.checks)
+        return replace(self.report, checks=tuple(checks)), alarm
+
+
+def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, shell: Shell) -> Benched:
     """Measure the body of a cell and return the report. `body` itself is not changed, and neither is the notebook.
 
     Raises:
@@ -70,7 +104,7 @@ def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, shell: Shell) ->
     used = _used(body, namespace)
     problem = find_unrepeatable(body, namespace, used)
     if problem is not None:
-        return _not_measured(found, problem)
+        return _not_measured(found, problem, once=True)
     setup, timed = split(plans.apply(found, copy.deepcopy(list(body)), namespace, targets))
     if not timed:
         return _not_measured(found, "the cell only defines and imports: call what is to be measured in it")
@@ -81,17 +115,18 @@ def bench_cell(body: Sequence[ast.stmt], options: BenchOptions, shell: Shell) ->
         return _not_measured(found, f"Python refuses the cell: {error.msg}")
     whole = SHOWN_NAME if found.mode == "cell" else ""
     work = CellWork(code, namespace, found.bound, {CLEAN: lambda: None}, whole=whole)
-    around = Surroundings(used=used, silenced=shell.silenced, progress=shell.progress)
+    look = Looker(namespace, used, hidden=shell.hidden)
+    around = Surroundings(look, silenced=shell.silenced, progress=shell.progress)
     with set_aside(), set_up(head, work, used, shell.silenced):
         if head.failed:
-            return _not_measured(found, head.failed)
-        report = measure(work, options.settings, around, mode=found.mode)
-    notes = (*filter(None, [found.note]), *head.left_over, *report.notes)
-    return replace(report, notes=notes)
+            return _not_measured(found, head.failed, once=head.once)
+        measured = measure(work, options.settings, around, mode=found.mode)
+    notes = (*filter(None, [found.note]), *head.left_over, *measured.report.notes)
+    return Benched(replace(measured.report, notes=notes), measured.expected, look, measured.once)
 
 
-def _not_measured(found: plans.Plan, why: str) -> BenchReport:
-    return BenchReport(error=why, mode=found.mode, torch_version=torch.__version__)
+def _not_measured(found: plans.Plan, why: str, *, once: bool = False) -> Benched:
+    return Benched(BenchReport(error=why, mode=found.mode, torch_version=torch.__version__), once=once)
 
 
 def _used(body: Sequence[ast.stmt], namespace: dict[str, Any]) -> frozenset[str]:

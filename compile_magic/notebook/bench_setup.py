@@ -32,11 +32,15 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import,
 
 @dataclass
 class Head:
-    """The definitions of a cell: `failed` says why they raised, `left_over` what could not be put back."""
+    """The definitions of a cell: `failed` says why they raised, `left_over` what could not be put back.
+
+    `once` says that they can't be repeated.
+    """
 
     statements: Sequence[ast.stmt]
     code: CodeType
     failed: str = ""
+    once: bool = False
     left_over: tuple[str, ...] = ()
 
 
@@ -59,7 +63,7 @@ def set_up(
             _run(head, work)
         yield
     except UnrepeatableError as error:
-        head.failed = str(error)
+        head.failed, head.once = str(error), True
         yield
     finally:
         if snapshot is not None:

@@ -22,7 +22,8 @@ def made(**changed: Any) -> dict[str, BenchCheck]:
     """Return the checks of a good bench, changed in some facts: `eager`, `default` and `found` are dicts of fields."""
     eager = Facts("eager", how="eager", first=[1.0, 1.0, 1.0], walls=[1.0, 1.0, 1.01, 1.0], error_vs_fp64=1e-7)
     default = Facts("default", walls=[0.5] * 4, ratio=Ratio(2.0, 1.99, 2.01))
-    found = Findings(samples=Samples(()), eager_spread=0.001)
+    alike = BenchCheck("state", passed=True, words="state as before the bench (1 tensor compared)")
+    found = Findings(samples=Samples(()), eager_spread=0.001, state=alike)
     for target, fields in ((eager, "eager"), (default, "default"), (found, "found")):
         for name, value in changed.get(fields, {}).items():
             setattr(target, name, value)
@@ -55,7 +56,8 @@ def test_a_good_bench_passes_every_check() -> None:
         ("settled", {"default": {"first": [9.0, 0.5, 0.05]}}, "default is 10 times slower in its steady state"),
         ("agreement", {"default": {"walls": [0.9] * 4}}, "say 1.11x, outside of the interval"),
         ("deterministic", {"found": {"unsteady": "two eager runs give different results: `y`"}}, "`y`"),
-        ("state", {"found": {"left_over": ("`x` could not be put back",)}}, "`x` could not be put back"),
+        ("state", {"found": {"state": BenchCheck("state", passed=False, words="`x` is another")}}, "`x` is another"),
+        ("state", {"found": {"state": None}}, "the state was not compared"),
         ("floor", {"found": {"floor": Roofline(floor_s=1.0)}}, "default is at 200 % of the floor"),
     ],
 )

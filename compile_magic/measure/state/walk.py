@@ -106,6 +106,7 @@ class _Walker:
                 self._reach.complete = False
                 break
             self._seen[id(value)] = value
+            self._reach.objects.append((path, value))
             self._visit(path, value)
 
     def _more(self) -> bool:

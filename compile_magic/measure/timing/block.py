@@ -28,6 +28,8 @@ _LONG_RUN_S = 0.5
 _RECENT = 15
 # A clock that stands still must not double the runs for ever.
 _MOST_RUNS = 1 << 20
+# Putting back between runs isn't timed, and must not make a block last much longer than others.
+_MOST_PAIRED = 16
 _MOST_CAUSES = 20
 
 _T = TypeVar("_T")
@@ -39,6 +41,13 @@ class Lane(Protocol):
     @property
     def name(self) -> str:
         """What the lane is called."""
+
+    @property
+    def paired(self) -> bool:
+        """Whether each run begins with the state that was put back; with the clock stopped."""
+
+    def restart(self) -> None:
+        """Put the state back in the middle of a block. What `end_block` returns is of the whole block."""
 
     def begin_block(self) -> None:
         """Put the state back that the work starts from, and switch this way of running it on. Not timed."""
@@ -146,46 +155,60 @@ class Track:
 
     def _refit(self, run_s: float) -> None:
         self._recent.append(run_s)
-        self.count = _fitting(median(self._recent))
+        self.count = _fitting(median(self._recent), self.lane)
 
 
 def runs_in_a_block(lane: Lane, clock: Clock) -> int:
     """Return how many runs fill a block: doubled until they take half of one."""
-    took = _seconds(lane, clock, 1)
+    took = _took(lane, clock, 1).wall_s
     count = 1
-    while took < _LONG_RUN_S and count < _MOST_RUNS:
-        took = _seconds(lane, clock, count)
+    while took < _LONG_RUN_S and count < _most(lane):
+        took = _took(lane, clock, count).wall_s
         if took >= BLOCK_S / 2:
             break
         count *= 2
-    return _fitting(took / count)
+    return _fitting(took / count, lane)
 
 
-def _fitting(run_s: float) -> int:
-    return max(1, round(BLOCK_S / max(run_s, BLOCK_S / _MOST_RUNS)))
+def _most(lane: Lane) -> int:
+    return _MOST_PAIRED if lane.paired else _MOST_RUNS
+
+
+def _fitting(run_s: float, lane: Lane) -> int:
+    return min(_most(lane), max(1, round(BLOCK_S / max(run_s, BLOCK_S / _MOST_RUNS))))
 
 
 def timed(lane: Lane, clock: Clock, count: int) -> Timed:
     """Return the seconds for one run, over the later four fifths of a block."""
     warm = max(1, count // WARM_UP_SHARE) if count > 1 else 0
-    if warm:
+    if warm and lane.paired:
+        _took(lane, clock, warm)
+    elif warm:
         lane.run(warm)
+    took = _took(lane, clock, count - warm)
+    return Timed(took.wall_s / (count - warm), None if took.device_s is None else took.device_s / (count - warm))
+
+
+def _took(lane: Lane, clock: Clock, count: int) -> Timed:
+    """Return the seconds that so many runs take together, without what is done between runs that can't follow."""
+    if not lane.paired:
+        return _stretch(lane, clock, count)
+    found = []
+    for _ in range(count):
+        found.append(_stretch(lane, clock, 1))
+        lane.restart()
+    devices = [one.device_s for one in found if one.device_s is not None]
+    return Timed(sum(one.wall_s for one in found), sum(devices) if len(devices) == count else None)
+
+
+def _stretch(lane: Lane, clock: Clock, count: int) -> Timed:
     clock.synchronize()
     first, start = clock.event(), clock.now()
-    lane.run(count - warm)
+    lane.run(count)
     last = clock.event()
     clock.synchronize()
     wall_s = clock.now() - start
-    device_s = clock.elapsed_s(first, last)
-    return Timed(wall_s / (count - warm), None if device_s is None else device_s / (count - warm))
-
-
-def _seconds(lane: Lane, clock: Clock, count: int) -> float:
-    clock.synchronize()
-    start = clock.now()
-    lane.run(count)
-    clock.synchronize()
-    return clock.now() - start
+    return Timed(wall_s, clock.elapsed_s(first, last))
 
 
 def _forget_locals(error: BaseException | None) -> None:
