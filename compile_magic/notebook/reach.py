@@ -11,6 +11,7 @@ import builtins
 import inspect
 import math
 import sys
+import time
 import types
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -36,6 +37,15 @@ _PLAIN_TYPES: frozenset[type] = frozenset(
 _CONTAINERS: frozenset[type] = frozenset({list, tuple, set, frozenset, dict})
 _BUILTINS = frozenset(
     {"abs", "all", "any", "divmod", "len", "max", "min", "pow", "print", "repr", "round", "sorted", "sum"}
+)
+_CLOCKS = frozenset(
+    f"{clock}{unit}" for clock in ("monotonic", "perf_counter", "process_time", "time") for unit in ("", "_ns")
+)
+# Those of each module that see nothing but their arguments; None for all.
+_FUNCTIONS: tuple[tuple[types.ModuleType, frozenset[str] | None], ...] = (
+    (builtins, _BUILTINS),
+    (math, None),
+    (time, _CLOCKS),
 )
 _TYPES: tuple[Any, ...] = (
     *(bool, complex, dict, enumerate, float, frozenset, int, list, range),
@@ -377,8 +387,10 @@ def _is_op(found: Any) -> bool:
     """Return whether this is a function of torch's, math's or a builtin that reaches nothing but its arguments."""
     if type(found) is type:
         return _is_one_of(found, _TYPES)
-    if type(found) is types.BuiltinFunctionType and _is_one_of(found.__self__, (builtins, math)):
-        return found.__self__ is math or found.__name__ in _BUILTINS
+    if type(found) is types.BuiltinFunctionType:
+        for module, names in _FUNCTIONS:
+            if found.__self__ is module:
+                return names is None or found.__name__ in names
     return _torch.is_op(found) and found.__name__ not in _NOT_THESE
 
 

@@ -158,6 +158,7 @@ ONE_FUNCTION = {
     "a list of the cell's": ("q = []\nfor i in range(3):\n    q.append(x * i)\nq", 1),
     "a number that becomes a tensor": ("total = 0\nfor i in range(3):\n    total += x.sum()\ntotal", 1),
     "functions of torch": ("import torch.nn.functional as F\ny = F.softmax(torch.stack([x, x.sin()]), dim=-1)", 1),
+    "a clock": ("import time\nt = time.perf_counter()\ny = x * 2\nt = 0 * (time.perf_counter() - t)", 1),
     "math and builtins": ("import math\ny = x * math.sqrt(len([1, 2])) + max(1, 2)", 1),
     "no_grad": ("with torch.no_grad():\n    y = x + 1\nz = y * 2", 1),
     "random numbers": ("y = torch.rand(3)\nz = y + torch.randn(3)", 1),
