@@ -16,7 +16,7 @@ FILE = Path(__file__).with_name("cases") / "round2.jsonl"
 DRIVERS = {"%%compile_explain": "explained", "%%compile_bench": "benched", "%compile_watch": "watched"}
 X = "import torch\nx = torch.ones(3)\n"
 EXPLAIN = "%%compile_explain -q"
-BENCH = "%%compile_bench --backends eager --budget 0.05 -q"
+BENCH = "%%compile_bench --backends eager --budget 0.01 -q"
 
 
 @dataclass(frozen=True)

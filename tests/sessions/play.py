@@ -163,7 +163,8 @@ class Stage:
     def _played(self, session: Session, how: str, press: float = 0.0) -> Left:
         left, shell, began = Left(), self._shell, time.perf_counter()
         hand = Hand(shell.user_ns)
-        if how == "by hand":
+        by_hand = how == "by hand"
+        if by_hand:
             shell.ast_transformers.append(hand)
         # A fork seeds `random` anew.
         random.seed(0), np.random.seed(0), torch.manual_seed(0)  # noqa: NPY002 - the user's global one
@@ -172,7 +173,8 @@ class Stage:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             for cell in session.cells:
-                hand.begin(cell)
+                if by_hand:
+                    hand.begin(cell)
                 with _pressed(press if cell.first else 0.0) as pressed:
                     left.cells.append(self._ran(source(cell, how)))
                 left.pressed += pressed
