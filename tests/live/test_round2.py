@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import round2
@@ -11,7 +12,7 @@ from sessions.play import differences
 
 CASES = round2.cases()
 # torch's compiled code draws other numbers here than eager does.
-DRAWN_OTHERWISE = {"pub-numpy-random", "pub-random-random"}
+DRAWN_OTHERWISE = {"pub-numpy-random"}
 NEIGHBOURS = {f"{kind}: {name}": case for kind, cases in round2.NEIGHBOURS.items() for name, case in cases.items()}
 # Not every kind is mended yet.
 OPEN = pytest.mark.xfail(reason="some are open", strict=False)
@@ -33,3 +34,12 @@ def test_a_neighbour_of_it_is_left_as_it_is(name: str, play: Callable[..., list[
     plain, magic = play(NEIGHBOURS[name].session, "plain", "magic")
 
     assert list(differences(plain, magic)) == []
+
+
+@pytest.mark.parametrize("name", sorted(DRAWN_OTHERWISE))
+def test_what_torch_draws_otherwise_is_said(name: str, play: Callable[..., list[Left]]) -> None:
+    """Where compiled code draws other numbers than eager, by torch's own doing, the report says so."""
+    case = replace(CASES[name], after=("said = ' '.join(_compile_report.notes)",))
+    (magic,) = play(case.session, "magic")
+
+    assert "eager" in magic.names["said"]

@@ -87,7 +87,7 @@ def session(seed: int, driver: str, only: Sequence[str] = ()) -> Session:
         # The last piece is defined in the cell that first uses it.
         tried[0][:0] = setup.pop()
     cells = [Cell(tuple(each)) for each in setup]
-    cells += [Cell(tuple(each), FIRST[driver](draw, named)) for each in tried]
+    cells += [Cell(tuple(each), _first(draw, driver, each, named)) for each in tried]
     return Session(tuple(cells), driver)
 
 
@@ -132,6 +132,13 @@ def _wrapped(draw: random.Random, use: str) -> str:
     if use.startswith(("%", "!", " ")) or "\n%" in use or "await" in use:
         return use
     return _AROUND[around].format(textwrap.indent(use, "    ").lstrip() if around else use)
+
+
+def _first(draw: random.Random, driver: str, body: Sequence[Statement], named: Sequence[str]) -> str:
+    first = FIRST[driver](draw, named)
+    # As one function a cell can't have these, and the magic refuses it.
+    refused = any(re.search(r"^ *(%|.*\bawait\b|.*= *!)", each.text, re.MULTILINE) for each in body)
+    return first.replace(" --cell", "") if refused else first
 
 
 def _explain_line(draw: random.Random, named: Sequence[str]) -> str:
