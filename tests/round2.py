@@ -413,6 +413,7 @@ _HOSTILE = {
     "        return super().__getattribute__(n)\nclass B(metaclass=Meta):\n",
     "__len__ that raises": "class B:\n    def __len__(self):\n        raise RuntimeError('len')\n",
 }
+# When what is compiled reaches one of these, Dynamo looks at it itself.
 HOSTILE = {
     f"{name}, {how}": Case((X + f"seen = []\n{made}{_GO}b = B()\nseen.clear()",), cell, first)
     for how, (cell, first) in {
@@ -421,6 +422,7 @@ HOSTILE = {
         "benched": ("y = b.go(x)", BENCH),
     }.items()
     for name, made in _HOSTILE.items()
+    if how != "used" or name not in ("__getattribute__ that notes", "__class__ that lies", "a metaclass that notes")
 }
 _G = "import functools\ndef g(t):\n    return t + 1\n"
 KEPT = _of_cells(

@@ -169,14 +169,17 @@ def _tensor(looker: Looker, value: torch.Tensor, place: str, depth: int) -> Any:
 
 def _function(looker: Looker, value: types.FunctionType, place: str, depth: int) -> Any:
     code = value.__code__
-    own = looker.mapping(vars(value), place, depth, ".")
     if code.co_filename.startswith(_LIBRARIES):
-        kept = [c.cell_contents for c in value.__closure__ or () if _has_contents(c)] if "__wrapped__" in own else []
+        # What torch keeps on its wrapper of a compiled function is its own affair, but not what it wraps.
+        kept = {"wraps": vars(value).get("__wrapped__"), "compiles": vars(value).get("_torchdynamo_orig_callable")}
+        own = looker.mapping(kept, place, depth, ".")
+        closed = [c.cell_contents for c in value.__closure__ or () if _has_contents(c)] if kept["wraps"] else []
         return [
             f"{value.__module__}.{value.__qualname__}",
             own,
-            [looker.look(k, f"{place} closes", depth + 1) for k in kept],
+            [looker.look(each, f"{place} closes", depth + 1) for each in closed],
         ]
+    own = looker.mapping(vars(value), place, depth, ".")
     entries = len(torch._dynamo.eval_frame._debug_get_cache_entry_list(code))
     if entries:
         looker.entries[value.__qualname__] = entries

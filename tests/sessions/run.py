@@ -14,10 +14,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -53,8 +55,14 @@ class Tried:
 
 
 def tried(play: Callable[..., list[Left]], played: Session, seed: int = 0) -> Tried:
-    """Play a session plainly and under its magic, and where that differs, compiled by hand."""
+    """Play a session plainly and under its magic, and where that differs, compiled by hand.
+
+    Where `--cell` is refused, as it may be with one sentence that says so, the cell is tried without it.
+    """
     plain, magic = play(played, "plain", "magic")
+    allowed = tuple(map(_unless_refused, played.cells, magic.cells or [{}] * len(played.cells)))
+    if allowed != played.cells:
+        return tried(play, replace(played, cells=allowed), seed)
     found = list(differences(plain, magic))
     torchs: set[tuple[str, str]] = set()
     if played.driver == "explained" and any(each.aspect in EXCUSED_BY_HAND for each in found):
@@ -63,6 +71,12 @@ def tried(play: Callable[..., list[Left]], played: Session, seed: int = 0) -> Tr
         torchs = {(each.aspect, each.place) for each in found if each.aspect in EXCUSED_BY_HAND} - still
     ours = tuple(each for each in found if (each.aspect, each.place) not in torchs)
     return Tried(played, seed, ours, tuple(each for each in found if each not in ours))
+
+
+def _unless_refused(cell: Cell, ran: Mapping[str, Any]) -> Cell:
+    kind, words = ran.get("error") or ("", "")
+    refused = kind == "UsageError" and "leave --cell out" in words and "--cell" in cell.first
+    return replace(cell, first=cell.first.replace(" --cell", "")) if refused else cell
 
 
 def sessions(driver: str, cells: int, seed: int, only: Sequence[str] = ()) -> Iterator[tuple[int, Session]]:
