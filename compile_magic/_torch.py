@@ -418,6 +418,14 @@ def _enter(candidate: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
     return candidate(*args, **kwargs)
 
 
+def forget_warned() -> None:
+    """Forget which warnings were attributed to the call that is made here, for a `stacklevel` of the user's.
+
+    Python shows one of a text once for each line, and this line is the same for all that is called.
+    """
+    globals().pop("__warningregistry__", None)
+
+
 def _has_code(candidate: Any) -> bool:
     return type(candidate) is FunctionType or (
         type(candidate) is MethodType and type(candidate.__func__) is FunctionType

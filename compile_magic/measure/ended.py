@@ -6,6 +6,7 @@ import dis
 
 from compile_magic.errors import said
 from compile_magic.measure.state.writes import UnrepeatableError
+from compile_magic.measure.uninterrupted import Presses
 
 
 class EndedError(Exception):
@@ -27,5 +28,8 @@ def _is_raised_by_code(error: KeyboardInterrupt) -> bool:
     while place is not None and place.tb_next is not None:
         place = place.tb_next
     if place is None or isinstance(error.__context__, KeyboardInterrupt):
+        return False
+    if place.tb_frame.f_code is Presses.interrupt.__code__:
+        # What raises for a signal, in the place of Python's own handler.
         return False
     return dis.opname[place.tb_frame.f_code.co_code[place.tb_lasti]] == "RAISE_VARARGS"

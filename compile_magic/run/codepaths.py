@@ -40,11 +40,14 @@ def paths(code: CodeType) -> Iterator[str]:
 def callers() -> Iterator[CodeType]:
     """Yield the code of the user's that is running now, innermost first, and that of a magic that takes a time."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - who calls is found on the stack alone
+    in_cell = True
     while frame is not None:
         code = frame.f_code
-        if is_user_file(code.co_filename) or is_timing(code):
+        if (in_cell and is_user_file(code.co_filename)) or is_timing(code):
             yield code
-        if is_cells_own(code.co_name) and is_user_file(code.co_filename):
+        if in_cell and is_cells_own(code.co_name) and is_user_file(code.co_filename):
+            # What runs the notebook is no part of the cell.
+            in_cell = False
             # IPython compiles each statement of a cell by itself.
             yield from _whole(code.co_filename, "".join(linecache.getlines(code.co_filename)))
         frame = frame.f_back

@@ -88,7 +88,9 @@ class Quiet:
 
     def _show(self, warning: warnings.WarningMessage) -> None:
         if not self._stopped and self._applies() and _is_compilers(_who_warns()):
-            self._keep(warning.category.__name__, words_of(warning.message))  # type: ignore[arg-type]  # it is a Warning
+            words = words_of(warning.message)  # type: ignore[arg-type]  # it is a Warning
+            self._keep(warning.category.__name__, words)
+            _forget_shown(words, warning)
         else:
             self._before(warning)
 
@@ -96,6 +98,16 @@ class Quiet:
 def _living(show: Any) -> Any:
     owner = getattr(show, "__self__", None)
     return owner.living() if isinstance(owner, Quiet) else show
+
+
+def _forget_shown(words: str, warning: warnings.WarningMessage) -> None:
+    """Let Python show a warning that was held back when it comes again, from a compile of the user's own."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - only the caller's globals have what was shown there
+    while frame is not None:
+        shown = frame.f_globals.get("__warningregistry__")
+        if isinstance(shown, dict) and shown.pop((words, warning.category, warning.lineno), None) is not None:
+            return
+        frame = frame.f_back
 
 
 def _who_warns() -> str:

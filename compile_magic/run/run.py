@@ -249,6 +249,7 @@ class Run:
             self._isolation.leave()
         self._marks.lift()
         self._recorder.leave()
+        _torch.forget_warned()
 
     def _region(self, callback: Any) -> Callable[[], None] | None:
         """Step aside for a compiled region of the user's, and return what steps back at its end."""

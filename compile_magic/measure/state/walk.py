@@ -211,8 +211,10 @@ class _Walker:
         self._later(cells)
         self._later((f"{path}'s default", child) for child in value.__defaults__ or ())
         self._later(((f"{path}'s defaults", value.__kwdefaults__),))
-        self._later(((path, vars(value)),) if vars(value) else ())
-        if is_user_file(value.__code__.co_filename):
+        users = is_user_file(value.__code__.co_filename)
+        # Of the user's an empty one, too: a function that counts its own calls begins with none.
+        self._later(((path, vars(value)),) if users or vars(value) else ())
+        if users:
             self._codes.add(id(value.__code__))
             self._reach.kept.append(DefaultsKept(path, value))
             self._later(self._names.in_function(value))
