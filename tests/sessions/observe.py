@@ -56,7 +56,9 @@ def same_text(text: str) -> str:
 
 
 _PLAIN: dict[type, Callable[[Any], str]] = {
-    **dict.fromkeys((int, bool, type(None), complex, bytes), repr),
+    **dict.fromkeys((int, bool, type(None), complex), repr),
+    # A pickle names storages by their addresses.
+    bytes: "{0.__class__.__name__}".format,
     str: same_text,
     float: "{:.5g}".format,
 }

@@ -782,7 +782,6 @@ PIECES: Mapping[str, Piece] = {
             "y_N = f_N(x)\nwith open(path_N, 'a') as o_N:\n    o_N.write('line')\nn_N = path_N.stat().st_size",
             "os.environ['SESSION_N'] = str(len(os.environ.get('SESSION_N', '')))\ny_N = f_N(x)",
             "y_N = f_N(x)\nfile_N.write('w'); file_N.flush()\nn_N = path_N.read_text()",
-            "gc.callbacks.append(lambda *a: counts.update(gc=1))\ny_N = f_N(x)\ngc.callbacks.pop();",
             "logging.getLogger('own_N').addHandler(logging.NullHandler())\ny_N = f_N(x)\n"
             "n_N = len(logging.getLogger('own_N').handlers)",
             "here_N = os.getcwd() == os.getcwd()\ny_N = f_N(x)",
