@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import round2
@@ -14,12 +16,26 @@ CASES = round2.cases()
 # torch's compiled code draws other numbers here than eager does.
 DRAWN_OTHERWISE = {"pub-numpy-random"}
 NEIGHBOURS = {f"{kind}: {name}": case for kind, cases in round2.NEIGHBOURS.items() for name, case in cases.items()}
-# Not every kind is mended yet.
-OPEN = pytest.mark.xfail(reason="some are open", strict=False)
+# What is not mended yet. A warning that names our file for the caller's, a warning of torch's about a draw in the user's
+# own compiled code, a figure of pyplot's for each run, the frame of an assertion, a look that runs code after the last run.
+OPEN = {
+    "pub-warning-stacklevel",
+    "own compile: explained random",
+    "own compile: benched random",
+    "repeated: a plot",
+    "error: an assertion, --cell",
+    "hostile: __getattribute__ that notes, benched",
+    "hostile: __class__ that lies, benched",
+    "hostile: a metaclass that notes, benched",
+}
 
 
-@OPEN
-@pytest.mark.parametrize("name", sorted(CASES.keys() - DRAWN_OTHERWISE))
+def _cases(names: Iterable[str]) -> list[Any]:
+    is_open = pytest.mark.xfail(reason="open", strict=False)
+    return [pytest.param(name, marks=is_open if name in OPEN else ()) for name in sorted(names)]
+
+
+@pytest.mark.parametrize("name", _cases(CASES.keys() - DRAWN_OTHERWISE))
 def test_a_reported_cell_is_left_as_it_is(name: str, play: Callable[..., list[Left]]) -> None:
     """Names, error, output, generators, warnings and the process are as after the plain cells."""
     plain, magic = play(CASES[name].session, "plain", "magic")
@@ -27,8 +43,7 @@ def test_a_reported_cell_is_left_as_it_is(name: str, play: Callable[..., list[Le
     assert list(differences(plain, magic)) == []
 
 
-@OPEN
-@pytest.mark.parametrize("name", sorted(NEIGHBOURS))
+@pytest.mark.parametrize("name", _cases(NEIGHBOURS))
 def test_a_neighbour_of_it_is_left_as_it_is(name: str, play: Callable[..., list[Left]]) -> None:
     """What holds for a reported cell holds for others of its kind."""
     plain, magic = play(NEIGHBOURS[name].session, "plain", "magic")
