@@ -16,13 +16,13 @@ CASES = round2.cases()
 # torch's compiled code draws other numbers here than eager does.
 DRAWN_OTHERWISE = {"pub-numpy-random"}
 NEIGHBOURS = {f"{kind}: {name}": case for kind, cases in round2.NEIGHBOURS.items() for name, case in cases.items()}
-# What is not mended yet. A warning that names our file for the caller's, a warning of torch's about a draw in the user's
-# own compiled code, a figure of pyplot's for each run, the frame of an assertion, a look that runs code after the last run.
+# What is not mended yet: a warning that names our file, a warning of torch's about a draw in the user's own compiled code,
+# a name that a bench leaves, the frame of an assertion, a look that runs code after the last run.
 OPEN = {
     "pub-warning-stacklevel",
     "own compile: explained random",
     "own compile: benched random",
-    "repeated: a plot",
+    "repeated: a cache that walks on",
     "error: an assertion, --cell",
     "hostile: __getattribute__ that notes, benched",
     "hostile: __class__ that lies, benched",
