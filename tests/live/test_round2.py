@@ -16,8 +16,8 @@ CASES = round2.cases()
 # torch's compiled code draws other numbers here than eager does.
 DRAWN_OTHERWISE = {"pub-numpy-random"}
 NEIGHBOURS = {f"{kind}: {name}": case for kind, cases in round2.NEIGHBOURS.items() for name, case in cases.items()}
-# What is not mended yet: a warning that names our file, a warning of torch's about a draw in what the user compiled, a name
-# that a bench leaves, the frame of an assertion, a look that runs code after the last run.
+# What is not mended yet: a warning that names our file, one of torch's about a draw in what the user has compiled,
+# a name that a bench leaves, the frame of an assertion, a look that runs code after the last run.
 OPEN = {
     "pub-warning-stacklevel",
     "own compile: explained random",
