@@ -15,6 +15,7 @@ import logging
 import re
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -897,6 +898,18 @@ def log_handlers() -> list[logging.Handler]:
     known = logging.root.manager.loggerDict.items()
     names = [name for name, _ in known if name.startswith("torch") and name != TRACE_LOGGER]
     return list({id(handler): handler for name in names for handler in logging.getLogger(name).handlers}.values())
+
+
+def hides(warning: warnings.WarningMessage) -> bool:
+    """Return whether torch is keeping this warning from being shown, by a filter that it has put around showing it."""
+    show: Any = warnings.showwarning
+    code = getattr(show, "__code__", None)
+    if not isinstance(code, CodeType) or not code.co_filename.startswith(torch_root()):
+        return False
+    inside = dict(zip(code.co_freevars, show.__closure__ or (), strict=False))
+    shows = inside["filter_fn"].cell_contents if "filter_fn" in inside else None
+    given = warning.message, warning.category, warning.filename, warning.lineno, warning.file, warning.line
+    return shows is not None and not shows(*given)
 
 
 def failed_node(frame: FrameType, line: int) -> tuple[str, str]:

@@ -88,6 +88,8 @@ class Quiet:
 
     def _show(self, warning: warnings.WarningMessage) -> None:
         if not self._stopped and self._applies() and _is_compilers(_who_warns()):
+            if _torch.hides(warning):
+                return
             words = words_of(warning.message)  # type: ignore[arg-type]  # it is a Warning
             self._keep(warning.category.__name__, words)
             _forget_shown(words, warning)
