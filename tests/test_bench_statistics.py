@@ -288,6 +288,8 @@ class Replay:
 class ReplayedLane:
     """A lane of a recording."""
 
+    paired = False
+
     def __init__(self, replay: Replay, name: str) -> None:
         self.name = name
         self.replay = replay
@@ -300,6 +302,9 @@ class ReplayedLane:
     def run(self, count: int) -> None:
         """Let the clock go on by what so many runs took in this round."""
         self.replay.time += count * (self.times_s[self.replay.round] or 0.0)
+
+    def restart(self) -> None:
+        """Nothing is put back in a recording."""
 
     def end_block(self) -> bool:
         """Tell whether the recording has this block."""
