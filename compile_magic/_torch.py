@@ -800,9 +800,9 @@ def _owned() -> tuple[dict[int, list[Any]], dict[int, Any]]:
     return getattr(manager, "values", {}), getattr(manager, "refs", {})
 
 
-def outputs() -> frozenset[int]:
-    """Return the `id` of each living code object that Dynamo has made and that owns names in a namespace."""
-    return frozenset(_owned()[0])
+def outputs() -> dict[int, Any]:
+    """Return weak references to the living code objects that Dynamo has made and that own names, by `id`."""
+    return dict(_owned()[1])
 
 
 def output_count() -> int:
@@ -810,9 +810,10 @@ def output_count() -> int:
     return len(_owned()[0])
 
 
-def outputs_since(known: frozenset[int]) -> list[Any]:
+def outputs_since(known: Mapping[int, Any]) -> list[Any]:
     """Return weak references to the code objects that Dynamo has made since `outputs` gave `known`."""
-    return [reference for number, reference in list(_owned()[1].items()) if number not in known]
+    # By the reference itself: the id of one that is freed goes to another.
+    return [reference for number, reference in outputs().items() if known.get(number) is not reference]
 
 
 def _hooks(references: Iterable[Any]) -> Iterator[tuple[list[Any], int, Any]]:
@@ -849,6 +850,15 @@ def owners_in(namespace: dict[str, Any]) -> frozenset[int]:
     """Return the `id` of each compiled code object that owns a name in a namespace."""
     owned = list(_owned()[0].items())
     return frozenset(number for number, hooks in owned if any(hook.scope is namespace for hook in hooks))
+
+
+def forget_unowned(namespace: dict[str, Any], names: Iterable[str]) -> None:
+    """Remove names from a namespace, and whatever would remove them once more."""
+    gone = set(names)
+    for hooks in list(_owned()[0].values()):
+        hooks[:] = [hook for hook in hooks if hook.scope is not namespace or hook.name not in gone]
+    for name in gone:
+        namespace.pop(name, None)
 
 
 def outputs_of(codes: Iterable[CodeType]) -> list[Any]:

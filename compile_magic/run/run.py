@@ -101,7 +101,10 @@ class Run:
         self._marks = Marks()
         recorder = self._recorder
         self._isolation = Isolation(
-            self._backend, lambda: recorder.compiles_outside, fresh=options.fresh, suppress=options.suppress
+            self._backend,
+            lambda: (recorder.compiles_outside, len(recorder)),
+            fresh=options.fresh,
+            suppress=options.suppress,
         )
         compile_options = {"backend": self._backend, "dynamic": options.dynamic, "fullgraph": options.fullgraph}
         self._compiler = _torch.Compiler(compile_options, lambda: _torch.can_isolate() and other_threads_busy())

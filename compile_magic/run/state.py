@@ -57,6 +57,7 @@ class _Traces(NamedTuple):
     """Numbers that are others once anything was compiled."""
 
     outside: int
+    records: int
     outputs: int
     seen: int
     frame: int
@@ -108,16 +109,17 @@ class Isolation:
 
     Args:
         backend: the backend object that all compiles of this run use: it tells our cache entries from others.
-        compiles_outside: tells how many compiles of the user's own were seen; after a new one his state is looked at.
+        heard: tells how many compiles of the user's own were heard of, and how many records of all; after new ones his
+            state is looked at anew.
         fresh: start with an empty memory of dynamic shapes instead of a copy of the user's.
         suppress: run what can't be compiled in eager instead of raising.
     """
 
     def __init__(
-        self, backend: object, compiles_outside: Callable[[], int], *, fresh: bool = False, suppress: bool = True
+        self, backend: object, heard: Callable[[], tuple[int, int]], *, fresh: bool = False, suppress: bool = True
     ) -> None:
         self._backend = backend
-        self._compiles_outside = compiles_outside
+        self._heard = heard
         self._suppress = suppress
         self._fresh = fresh
         self._process = _torch.ProcessState()
@@ -126,7 +128,7 @@ class Isolation:
         self._frames: list[tuple[int, int]] = []
         self._namespaces: dict[int, _Namespace] = {}
         self._outputs: list[Any] = []
-        self._known_outputs: frozenset[int] = frozenset()
+        self._known_outputs: dict[int, Any] = {}
         self._theirs: _Theirs | None = None
         # By the `id` of the original code: one copy for all functions that share it.
         self._copies: dict[int, tuple[CodeType, CodeType]] = {}
@@ -232,7 +234,7 @@ class Isolation:
         self._theirs = None
 
     def _traces(self) -> _Traces:
-        return _Traces(self._compiles_outside(), _torch.output_count(), _torch.seen_count(), _torch.frame_count())
+        return _Traces(*self._heard(), _torch.output_count(), _torch.seen_count(), _torch.frame_count())
 
     def _look_at_theirs(self) -> None:
         """Look which functions, names and compiled code objects are the user's now."""
@@ -290,8 +292,7 @@ class Isolation:
         _torch.forget_names(self._outputs)
         for namespace in self._namespaces.values():
             # Those of an attempt that Dynamo has started over belong to no compiled code.
-            for name in namespace.ours - set(namespace.shared):
-                namespace.names.pop(name, None)
+            _torch.forget_unowned(namespace.names, namespace.ours - set(namespace.shared))
         for code in mine:
             _torch.forget_code(code)
         _torch.forget_seen(mine)
