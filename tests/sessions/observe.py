@@ -91,6 +91,8 @@ class Looker:
             return f"<{kind.__name__}: {type(error).__name__}>"
 
     def _looked(self, value: Any, place: str, depth: int) -> Any:
+        if _named(type(value)).startswith("torch._dynamo."):
+            return _named(type(value))
         for base in _mro(value):
             if base in _LOOKS:
                 return _LOOKS[base](self, value, place, depth)
@@ -150,7 +152,7 @@ def _tensor(looker: Looker, value: torch.Tensor, place: str, depth: int) -> Any:
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         plain = value.detach()
         if plain.is_floating_point():
-            values = str([f"{each:.4g}" for each in plain.double().flatten()[:64].tolist()])
+            values: Any = plain.double().flatten()[:64].tolist()
         else:
             values = str(plain.flatten()[:64].tolist()) if plain.layout is torch.strided else "sparse"
         node, grad = torch.Tensor.grad_fn.__get__(value), None  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import gc
 import io
+import math
 import os
 import pickle
 import pkgutil
@@ -378,8 +379,13 @@ def differences(plain: Left, played: Left) -> Iterator[Difference]:
         yield from _apart(aspect, "more", {key: one.get(key, 0) for key in more}, more)
 
 
+def _alike(one: float, other: float) -> bool:
+    # Compiled code may round otherwise.
+    return math.isclose(one, other, rel_tol=1e-3, abs_tol=1e-5) or (math.isnan(one) and math.isnan(other))
+
+
 def _apart(aspect: str, place: str, one: Any, other: Any) -> Iterator[Difference]:
-    if one == other:
+    if one == other or (isinstance(one, float) and isinstance(other, float) and _alike(one, other)):
         return
     if isinstance(one, dict) and isinstance(other, dict):
         for key in sorted(one.keys() | other.keys()):
