@@ -1,6 +1,6 @@
 """From a report to what a front end shows: `RENDERERS` by mime type.
 
-The renderers load when they are first used: rich costs more to import than all of this package.
+This is imported when something is first rendered: rich costs more to import than all of this package.
 """
 
 from __future__ import annotations
