@@ -70,6 +70,12 @@ def is_user_class(kind: Any) -> bool:
 _EXCHANGED = (FunctionType, ModuleType)
 
 
+def _is_exchanged(value: object) -> bool:
+    # A guard of ours stands in the module while the first run goes on, and must never be what is put back.
+    ours = type(value) is FunctionType and str(value.__module__).startswith("compile_magic.")
+    return issubclass(type(value), _EXCHANGED) and not ours
+
+
 class UsedNames:
     """Which names of namespaces and modules the code that was found so far uses.
 
@@ -107,7 +113,7 @@ class UsedNames:
 
     def _in(self, module: ModuleType) -> frozenset[str]:
         own = vars(module)
-        return frozenset(name for name in self._attributes & set(own) if isinstance(own[name], _EXCHANGED))
+        return frozenset(name for name in self._attributes & set(own) if _is_exchanged(own[name]))
 
     def _of(self, module: ModuleType) -> frozenset[str]:
         named = self._attributes & set(vars(module))
