@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,8 +59,9 @@ def _setup(read: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _flags(read: Mapping[str, Any]) -> str:
     flags, driver = read.get("flags") or "", read["driver"]
-    if driver == "%%compile_bench" and "--budget" not in flags:
-        flags += " --budget 0.05"
+    if driver == "%%compile_bench":
+        # How long it is timed is no matter here.
+        flags = re.sub(r"--budget \S+", "", flags) + " --budget 0.01"
     if driver == "%%compile_bench" and "--backends" not in flags:
         flags += " --backends aot_eager"
     return " ".join(f"{driver} {flags}".split())
@@ -185,7 +187,8 @@ NAMES = {
         "del": "z = x + 1\ny = z * 2\ndel z",
         "walrus": "y = (w := x + 1) * w\nq = [v := k for k in range(3)]",
         "globals()": "n = 5\nq = globals()['n']\ny = f(x)",
-        "exec": "exec('n = 7')\ny = f(x)",
+        # As one function a cell can't have exec, and the magic says so.
+        **({} if "--cell" in first else {"exec": "exec('n = 7')\ny = f(x)"}),
         "star": "from math import *\ny = x * pi",
         "class": "class K:\n    v = x + 1\n    def get(self):\n        return self.v * n\nn = 4\ny = K().get()",
         "late function": "n = 3\ndef g(t):\n    return t * n\nn = 6\ny = g(x)",
@@ -396,7 +399,7 @@ ERRORS = {
         "benched": ("y = f(x)", BENCH),
         "caught": ("try:\n    f(x)\nexcept BaseException as e:\n    got = e", EXPLAIN),
     }.items()
-    for name, body in _UNRAISED.items()
+    for name, body in list(_UNRAISED.items())[: 5 if how == "benched" else None]
 }
 _GO = "    def go(self, t):\n        return t\n"
 _HOSTILE = {
@@ -421,7 +424,7 @@ HOSTILE = {
         "used": ("y = b.go(x)", EXPLAIN),
         "benched": ("y = b.go(x)", BENCH),
     }.items()
-    for name, made in _HOSTILE.items()
+    for name, made in list(_HOSTILE.items())[: 5 if how == "benched" else None]
     if how != "used" or name not in ("__getattribute__ that notes", "__class__ that lies", "a metaclass that notes")
 }
 _G = "import functools\ndef g(t):\n    return t + 1\n"
@@ -483,7 +486,7 @@ WARNS = {
         "an error": ("with warnings.catch_warnings():\n    warnings.simplefilter('error')\n    y = g(x)", EXPLAIN),
         "benched": ("y = g(x)", BENCH),
     }.items()
-    for name, body in _WARNS.items()
+    for name, body in list(_WARNS.items())[: 2 if how == "benched" else None]
 }
 _F = "def f(t):\n    return t * 2"
 TYPED = {
@@ -492,7 +495,6 @@ TYPED = {
     for name, cell in {
         "indented": "    y = f(x)\n    z = y + 1",
         "comments alone": "# y = f(x)",
-        "nothing": "",
         "%%time below": "%%time\ny = f(x)",
         "%%capture below": "%%capture got\nprint(f(x))",
         "a semicolon": "f(x);",

@@ -17,16 +17,13 @@ CASES = round2.cases()
 DRAWN_OTHERWISE = {"pub-numpy-random"}
 NEIGHBOURS = {f"{kind}: {name}": case for kind, cases in round2.NEIGHBOURS.items() for name, case in cases.items()}
 # What is not mended yet: a warning that names our file, one of torch's about a draw in what the user has compiled,
-# a name that a bench leaves, the frame of an assertion, a look that runs code after the last run.
+# the frame of an assertion, a look that runs code after the last run.
 OPEN = {
     "pub-warning-stacklevel",
-    "own compile: explained random",
     "own compile: benched random",
-    "repeated: a cache that walks on",
     "error: an assertion, --cell",
     "hostile: __getattribute__ that notes, benched",
     "hostile: __class__ that lies, benched",
-    "hostile: a metaclass that notes, benched",
 }
 
 

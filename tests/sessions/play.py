@@ -126,6 +126,10 @@ class Stage:
                 __import__(each.name)
             for name in ("console", "table", "text", "panel", "tree", "syntax", "markdown"):
                 __import__(f"rich.{name}")
+            for name in ("pandas", "matplotlib.pyplot"):
+                # Seconds that each fork would take again; run.py does without them.
+                with contextlib.suppress(ModuleNotFoundError):
+                    __import__(name)
         self._shell.execution_count = 1
         self._shell.user_ns["Out"].clear()
         gc.collect()
