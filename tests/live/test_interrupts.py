@@ -33,8 +33,6 @@ COMPILES = "while True:\n    exec('def made(t):\\n    return f(t) + 1')\n    y =
 CELLS = {
     "compiles for ever": ("%%compile_explain -q", COMPILES),
     "named": ("%%compile_explain f net -q", "while True:\n    torch._dynamo.reset_code_caches()\n    y = f(net(x))"),
-    "the user's own": ("%%compile_explain -q", "while True:\n    torch._dynamo.reset()\n    y = own(x)"),
-    "watched": ("%compile_watch", "while True:\n    torch._dynamo.reset()\n    y = own(x)"),
     "benched": ("%%compile_bench -q --backends aot_eager --budget 60", "step()\ny = f(x)"),
     "benched by name": ("%%compile_bench f -q --backends eager --budget 60", "y = f(net(x))"),
 }
