@@ -40,6 +40,7 @@ from traitlets.config import Config
 import compile_magic
 
 LIMIT_S = 90.0
+AGAIN_S = 10.0
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Left:
 
 @contextlib.contextmanager
 def _pressed(after: float) -> Iterator[list[float]]:
-    """Press stop once after some seconds, and note how many later the block has ended."""
+    """Press stop after some seconds, and again if that was lost; note how many later the block has ended."""
     pressed: list[float] = []
 
     def press(*_: Any) -> None:
@@ -69,7 +70,7 @@ def _pressed(after: float) -> Iterator[list[float]]:
         signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGALRM, press)
-    signal.setitimer(signal.ITIMER_REAL, after)
+    signal.setitimer(signal.ITIMER_REAL, after, AGAIN_S)
     try:
         yield pressed
     finally:
@@ -139,7 +140,7 @@ class Stage:
     def play(self, session: Session, *hows: str, press: float = 0.0) -> list[Left]:
         """Return what a session leaves when it is played "plain", under its "magic" or compiled "by hand".
 
-        With `press`, stop is pressed once, so many seconds after the first tried cell has begun.
+        With `press`, stop is pressed so many seconds after the first tried cell has begun.
         """
         ends = [self._fork(session, how, press) for how in hows]
         return [_read(pid, end) for pid, end in ends]
