@@ -49,7 +49,7 @@ CASES = {
     "a plot": round2.BENCHED["a plot"],
     "a property": round2.BARE["a bare property"],
     "a data set": round2.BARE["a data set"],
-    "a group, benched": round2.ERRORS["a group, benched"],
+    "a cause that was kept, benched": round2.ERRORS["from a kept error, benched"],
     # Its hook stays, so it is the last.
     "global-module-hook": REPORTED["global-module-hook"],
 }
