@@ -7,8 +7,10 @@ import site
 import sys
 import sysconfig
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from compile_magic.trace import Roots
+if TYPE_CHECKING:
+    from compile_magic.trace import Roots
 
 # Code made by exec in a library, by Dynamo or by FX.
 _GENERATED = ("<frozen", "<eval_with_key>", "<lambdifygenerated", "<__array_function__", "<attrs ", "<decorator-gen")
@@ -18,6 +20,7 @@ _GENERATED = ("<frozen", "<eval_with_key>", "<lambdifygenerated", "<__array_func
 def roots() -> Roots:
     """Return the folders that aren't the user's."""
     from compile_magic import _torch
+    from compile_magic.trace import Roots
 
     paths = sysconfig.get_paths()
     stdlib = {paths["stdlib"], paths["platstdlib"], str(Path(sys.base_prefix, "lib", _version()))}

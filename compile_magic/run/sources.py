@@ -7,10 +7,14 @@ import re
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from compile_magic.run.files import is_user_file
-from compile_magic.trace import Record
-from compile_magic.trace import SourceFile
+
+# Loading the extension comes through here, and the report's types would take a third of its time.
+if TYPE_CHECKING:
+    from compile_magic.trace import Record
+    from compile_magic.trace import SourceFile
 
 _IN_TRACEBACK = re.compile(r'^  File "([^"\n]+)", line \d+', re.MULTILINE)
 _IN_GRAPH = re.compile(r"^\s*# File: (.+?):\d+ in ", re.MULTILINE)
@@ -43,5 +47,7 @@ def _names(record: Record) -> Iterator[str]:
 
 
 def _source(file: str, cell: tuple[int, int] | None) -> SourceFile:
+    from compile_magic.trace import SourceFile
+
     number, offset = cell or (None, 0)
     return SourceFile(file=file, text="".join(linecache.getlines(file)), cell=number, offset=offset)
