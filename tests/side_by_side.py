@@ -8,6 +8,7 @@ import random
 import re
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,18 +53,21 @@ class Left:
 
 
 def both(
-    *cells: str, setup: str = "", line: str = "-q", then: str = "", magic: str = "compile_explain"
+    *cells: str, setup: str = "", line: str | Sequence[str] = "-q", then: str = "", magic: str = "compile_explain"
 ) -> tuple[Left, Left, Any]:
     """Return what the cells leave when they are plain, what they leave under the magic, and the last report.
 
-    `then` is a plain cell after them in both notebooks.
+    `line` stands on the magic's line of each cell, or is one for each. `then` is a plain cell after them in both
+    notebooks.
     """
-    plain, _ = _played(cells, setup, f"# %%{magic} {line}", then, explained=False)
-    explained, report = _played(cells, setup, f"%%{magic} {line}", then, explained=True)
+    lines = [line] * len(cells) if isinstance(line, str) else line
+    sources = [f"%%{magic} {options}\n{cell}" for options, cell in zip(lines, cells, strict=True)]
+    plain, _ = _played([f"# {source}" for source in sources], setup, then, explained=False)
+    explained, report = _played(sources, setup, then, explained=True)
     return plain, explained, report
 
 
-def _played(cells: tuple[str, ...], setup: str, first: str, then: str, *, explained: bool) -> tuple[Left, Any]:
+def _played(sources: list[str], setup: str, then: str, *, explained: bool) -> tuple[Left, Any]:
     torch.compiler.reset()
     _forget_other_notebooks()
     torch.manual_seed(0)
@@ -74,8 +78,7 @@ def _played(cells: tuple[str, ...], setup: str, first: str, then: str, *, explai
         try:
             book.ok("%load_ext compile_magic" if explained else "pass")
             book.ok(FIRST + setup)
-            sources = [f"{first}\n{cell}" for cell in cells] + ([then] if then else [])
-            ran = tuple(_shown(book, source) for source in sources)
+            ran = tuple(_shown(book, source) for source in (*sources, *filter(None, [then])))
             return _left(book, ran), book.shell.user_ns.get("_compile_report")
         finally:
             book.close()

@@ -52,8 +52,14 @@ def _left(interactivity: str, wrap: Any, *, load: bool, cells: Sequence[str] = C
     return found
 
 
-@pytest.mark.parametrize("interactivity", INTERACTIVITY)
-@pytest.mark.parametrize("line", ["-q", "-q --cell", "-q f f"])
+@pytest.mark.parametrize(
+    ("line", "interactivity"),
+    [
+        *(("-q", each) for each in INTERACTIVITY),
+        *(("-q --cell", each) for each in ("all", "none", "last_expr_or_assign")),
+        ("-q f f", "last_expr_or_assign"),
+    ],
+)
 def test_displays_are_those_of_a_plain_cell(line: str, interactivity: str) -> None:
     """Displays, the result, Out, `_` and annotations are a plain cell's in each mode and setting."""
     typed = _left(interactivity, lambda cell: f"%%compile_explain {line}\n{cell}", load=True)
@@ -62,8 +68,9 @@ def test_displays_are_those_of_a_plain_cell(line: str, interactivity: str) -> No
         assert same == one
 
 
-@pytest.mark.parametrize("interactivity", ["all", "last", "last_expr_or_assign"])
-@pytest.mark.parametrize("line", ["-q", "-q --cell"])
+@pytest.mark.parametrize(
+    ("line", "interactivity"), [("-q", "all"), ("-q --cell", "last"), ("-q --cell", "last_expr_or_assign")]
+)
 def test_displays_of_a_called_magic_are_those_of_a_plain_cell(line: str, interactivity: str) -> None:
     """A cell that is handed to the magic as a text displays and leaves what it does as a plain cell."""
     wrap = "get_ipython().run_cell_magic('compile_explain', {!r}, {!r})".format

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -68,25 +69,24 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("line", ["-q", "-q f", "-q --cell"])
 @pytest.mark.parametrize("objects", HOSTILE.values(), ids=HOSTILE)
-def test_looking_at_an_object_runs_none_of_its_code(objects: str, line: str) -> None:
+def test_looking_at_an_object_runs_none_of_its_code(objects: str) -> None:
     """Whatever is in the notebook, the cell runs as a plain one, and no code of an object runs once more."""
-    cell = "y = f(x)" if "--cell" in line else "y = f(x)\nz = h(x)"
-    setup = f"{_NOTED}{objects}\n"
-    plain, explained, _ = both(cell, setup=setup, line=line, then="del h, H\ny = f(x)\nlen(LOG), LOG")
+    cells = {"-q": "y = f(x)\nz = h(x)\nlen(LOG)", "-q f": "y = f(x)\nz = h(x)\nlen(LOG)", "-q --cell": "y = f(x)"}
+    setup, then = f"{_NOTED}{objects}\n", "del h, H\ny = f(x)\nlen(LOG), LOG"
+    plain, explained, _ = both(*cells.values(), setup=setup, line=[*cells], then=then)
 
     assert explained == plain
 
 
-@pytest.mark.parametrize("line", ["h", "h.step", "h.deep[0]", "h['k']", "h.forward"])
 @pytest.mark.parametrize(
     "kind", ["__getattr__", "__getattribute__", "properties", "a metaclass", "a module with __getattr__"]
 )
-def test_looking_a_target_up_runs_no_code(line: str, kind: str) -> None:
+def test_looking_a_target_up_runs_no_code(kind: str) -> None:
     """A target that only code of an object could tell is refused in one line, and that code doesn't run."""
-    plain, _, _ = both("pass", setup=f"{_NOTED}{HOSTILE[kind]}\n", then="del h, H\nLOG")
-    _, explained, _ = both("pass", setup=f"{_NOTED}{HOSTILE[kind]}\n", line=f"-q {line}", then="del h, H\nLOG")
+    lines = ["-q h", "-q h.step", "-q h.deep[0]", "-q h['k']", "-q h.forward"]
+    setup, then = f"{_NOTED}{HOSTILE[kind]}\n", "del h, H\nLOG"
+    plain, explained, _ = both(*["pass"] * len(lines), setup=setup, line=lines, then=then)
 
     assert explained.cells[-1] == plain.cells[-1]
 
@@ -167,25 +167,28 @@ KEPT = {
 }
 
 
-def _ours_alive() -> dict[int, Any]:
-    gc.collect()
-    objects = gc.get_objects()
-    return {id(o): o for o in objects if type(o) is Run or (type(o) is Detour and o._instead is not None)}
+@pytest.fixture
+def _thawed() -> Iterator[None]:
+    yield
+    gc.unfreeze()
 
 
+@pytest.mark.usefixtures("_thawed")
 @pytest.mark.parametrize(("target", "cell"), KEPT.values(), ids=KEPT)
 def test_a_named_target_stays_itself(target: str, cell: str) -> None:
     """What the cell stores is the user's object, which is what it was, and nothing of ours lives on in it."""
+    # The look at all that lives passes over what is older: what another test's last error keeps, as Python does for
+    # debuggers.
+    gc.freeze()
     code = "" if "g = g" in cell or "def g" in cell or "__code__ =" in cell else "\ngood = g.__code__ is code"
     setup = _NAMED + ("def rec(x, n): return x\n" if target == "rec" else "")
-    # Held, so that no id is given anew: what another test's last error keeps, as Python does for debuggers.
-    before = _ours_alive()
     plain, explained, report = both(cell, setup=setup, line=f"-q {target}", then=f"y{code}")
 
     assert explained == plain
     assert report.graph_count >= (target not in ("bad", "cached", "rec") and "y =" in cell and "__code__" not in cell)
+    gc.collect()
     # torch remembers the stack of each compile, and with it the code of a target; that holds nothing of a run.
-    assert {type(o) for number, o in _ours_alive().items() if number not in before} == set()
+    assert [o for o in gc.get_objects() if type(o) is Run or (type(o) is Detour and o._instead is not None)] == []
 
 
 def test_what_kept_the_exchanged_code_runs_the_functions_own() -> None:
@@ -339,7 +342,7 @@ def test_a_named_target_is_freed_there(target: str, cell: str) -> None:
     assert explained == plain
 
 
-@pytest.mark.parametrize("line", ["", "m", "m.forward", "fn"])
+@pytest.mark.parametrize("line", ["", "m fn", "m.forward"])
 def test_a_bench_keeps_nothing(line: str, notebook: Any) -> None:
     """After a bench the objects of the cell die when the user deletes them."""
     notebook.ok(
@@ -375,18 +378,25 @@ HOOKED = {
 }
 
 
-@pytest.mark.parametrize(("line", "cell"), HOOKED.values(), ids=HOOKED)
-@pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
-def test_hooks_of_all_modules_run_as_in_a_plain_cell(hook: str, line: str, cell: str) -> None:
+# Each call under a forward and a backward hook, and each hook with a call or two.
+PAIRS = [(hook, call) for hook in ("forward", "backward") for call in HOOKED]
+PAIRS += [(hook, call) for hook in HOOKS for call in ("a container", "a named model") if (hook, call) not in PAIRS]
+
+
+@pytest.mark.parametrize(("hook", "call"), PAIRS)
+def test_hooks_of_all_modules_run_as_in_a_plain_cell(hook: str, call: str) -> None:
     """A hook runs as often as in a plain cell, in the same order, and nothing of torch's warns of us."""
-    plain, explained, _ = both(cell, setup=f"{_HOOK}{hook}\n", line=f"-q {line}", then="h.remove()\ndel h")
+    line, cell = HOOKED[call]
+    plain, explained, _ = both(cell, setup=f"{_HOOK}{HOOKS[hook]}\n", line=f"-q {line}", then="h.remove()\ndel h")
 
     assert explained == plain
 
 
 # --- marks -----------------------------------------------------------------------------------------------------------
 
-_MARKS = """opt = torch.optim.Adam(net.parameters(), lr=0.1)
+_MARKS = """import gc
+gc.freeze()
+opt = torch.optim.Adam(net.parameters(), lr=0.1)
 bag = {'t': torch.ones(3), 'net': [Net()]}
 mine, own = torch.ones(4), torch.ones(5)
 torch._dynamo.mark_dynamic(mine, 0)
@@ -403,14 +413,10 @@ class Late(nn.Module):
         self.register_buffer('b', torch.ones(3))
     def forward(self, x): return x * self.w + self.b
 def marks():
-    import gc
-    tensors = [o for o in gc.get_objects() if type(o) in (torch.Tensor, nn.Parameter) and id(o) not in marks.known]
-    return sorted(f'{name} {list(o.shape)}' for o in tensors for name in vars(o) if 'dynamo' in name)
-def before():
-    import gc
-    marks.held = [o for o in gc.get_objects() if type(o) in (torch.Tensor, nn.Parameter)]
-    marks.known = {id(o) for o in marks.held if o is not mine and o is not own}
-before()
+    # Those of the cell before this one are older than the freeze.
+    tensors = [o for o in gc.get_objects() if type(o) in (torch.Tensor, nn.Parameter)]
+    marked = [(name, o) for o in [x, *net.parameters(), *tensors] for name in vars(o) if 'dynamo' in name]
+    return sorted(f'{name} {list(o.shape)}' for name, o in marked)
 """
 MARKED = {
     "a model": "y = net(x)",
@@ -426,11 +432,18 @@ MARKED = {
 }
 
 
-@pytest.mark.parametrize("line", ["", "--backend aot_eager", "--dynamic true --backend aot_eager"])
-@pytest.mark.parametrize("cell", MARKED.values(), ids=MARKED)
-def test_no_mark_of_ours_is_left(cell: str, line: str) -> None:
+# A backend that looks at parameters for itself with each, and less and more with those that it differs for.
+MARKING = [(name, "--backend aot_eager") for name in MARKED]
+MARKING += [(name, "") for name in ("a training step", "a model made in the cell", "sizes that change")]
+_DYNAMIC = ("a training step", "sizes that change", "the user's marks")
+MARKING += [(name, "--dynamic true --backend aot_eager") for name in _DYNAMIC]
+
+
+@pytest.mark.usefixtures("_thawed")
+@pytest.mark.parametrize(("name", "line"), MARKING)
+def test_no_mark_of_ours_is_left(name: str, line: str) -> None:
     """No tensor anywhere carries a mark afterwards that it doesn't carry after the plain cell; the user's stay."""
-    plain, explained, _ = both(cell, setup=_MARKS, line=f"-q {line}", then="found = marks()")
+    plain, explained, _ = both(MARKED[name], setup=_MARKS, line=f"-q {line}", then="found = marks()")
 
     assert explained.cells == plain.cells
     assert explained.variables["found"] == plain.variables["found"]
