@@ -309,6 +309,8 @@ class Compiler:
         self._known: dict[int, tuple[weakref.ref[Any], bool, bool]] = {}
         self._frame: tuple[CodeType, dict[str, Any]] | None = None
         self._marked: list[weakref.ref[CodeType]] = []
+        # By the code and the line that a call stands on.
+        self._sites: dict[tuple[int, int], tuple[weakref.ref[CodeType], CodeType]] = {}
 
     def call(self, candidate: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call `candidate` compiled."""
@@ -322,7 +324,23 @@ class Compiler:
         if form is None:
             find("torch._dynamo.eval_frame", "skip_code", lambda _: None)(_enter.__code__)
             form = self._forms[isolated] = self._compile(_enter, isolated=isolated)
-        return form(entry, args, kwargs)
+        return form(self._site(_first_outside(sys._getframe(1))), (entry, args, kwargs), {})
+
+    def _site(self, caller: FrameType) -> FunctionType:
+        """Return a function that makes a call as if it stood on the line where `caller` is, in its file and globals.
+
+        A `stacklevel` of the user's, logging's too, and `sys._getframe(1)` then name what they name in a plain cell.
+        """
+        code, line = caller.f_code, caller.f_lineno or caller.f_code.co_firstlineno
+        known = self._sites.get((id(code), line))
+        if known is None or known[0]() is not code:
+            named: dict[str, Any] = {"co_qualname": code.co_qualname} if hasattr(code, "co_qualname") else {}
+            made = _SITE.__code__.replace(
+                co_filename=code.co_filename, co_firstlineno=line, co_name=code.co_name, **named
+            )
+            find("torch._dynamo.eval_frame", "skip_code", lambda _: None)(made)
+            known = self._sites[id(code), line] = weakref.ref(code), made
+        return FunctionType(known[1], caller.f_globals, code.co_name, _SITE.__defaults__)
 
     def form(self, candidate: Any) -> Callable[..., Any]:
         """Return what torch.compile makes of a callable; it holds that."""
@@ -337,6 +355,7 @@ class Compiler:
                 _drop(table, code)
         self._marked.clear()
         self._forms.clear()
+        self._sites.clear()
 
     def _compile(self, function: Callable[..., Any], *, isolated: bool) -> Callable[..., Any]:
         options: dict[str, Any] = {**self._options, **({"isolate_recompiles": True} if isolated else {})}
@@ -417,6 +436,22 @@ def hand_on_compile(taken: CodeType, code: CodeType) -> None:
 def _enter(candidate: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     __tracebackhide__ = True
     return candidate(*args, **kwargs)
+
+
+# A frame right inside that of `_enter` stands for one that is there already.
+_SITE = lambda candidate, args, kwargs, __tracebackhide__=True: candidate(*args, **kwargs)  # noqa: ARG005, E731 - IPython reads it; on one line, which is moved
+_OURS_FILES = str(Path(__file__).parent)
+
+
+def _first_outside(frame: FrameType) -> FrameType:
+    while frame.f_code.co_filename.startswith(_OURS_FILES) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def is_enter(code: CodeType) -> bool:
+    """Return whether what this code calls is a frame that stands for the caller's, once more."""
+    return code is _enter.__code__
 
 
 def forget_warned() -> None:

@@ -375,6 +375,34 @@ BENCHED |= {
         ),
     }.items()
 }
+_DEPTH = (
+    "def depth(e):\n    tb, n = e.__traceback__, 0\n    while tb is not None:\n        tb, n = tb.tb_next, n + 1\n"
+    "    return n, type(e.__cause__), type(e.__context__), e.__suppress_context__, list(getattr(e, '__notes__', ()))\n"
+)
+BENCHED |= {
+    f"a kept exception, {name}": Case(
+        (X + _DEPTH + f"kept = ValueError('kept')\nheld = [kept]\ndef f(t):\n    {body}\n    return t + 1\n" + setup,),
+        "y = f(x)",
+        BENCH,
+        ("left = depth(kept)",),
+    )
+    for name, (setup, body) in {
+        "raised": ("", "raise kept"),
+        "raised by its class's method": ("", "raise held[0].with_traceback(held[0].__traceback__)"),
+        "caught": ("", "try:\n        raise kept\n    except ValueError:\n        t = t * 2"),
+        "raised before": (
+            "try:\n    raise kept\nexcept ValueError:\n    pass\n",
+            "try:\n        raise kept\n    except ValueError:\n        t = t * 2",
+        ),
+        "given a cause": ("", "try:\n        raise kept from KeyError('k')\n    except ValueError:\n        t = t * 2"),
+        "given a context": (
+            "",
+            "try:\n        try:\n            1 / 0\n        except ZeroDivisionError:\n            raise kept\n"
+            "    except ValueError:\n        t = t * 2",
+        ),
+        "given a note": ("", "kept.__notes__ = [*getattr(kept, '__notes__', ()), 'n']"),
+    }.items()
+}
 _UNRAISED = {
     "from a call": "raise KeyError('k') from ValueError('v')",
     "from a kept error": "raise KeyError('k') from kept",
@@ -488,6 +516,33 @@ WARNS = {
     }.items()
     for name, body in list(_WARNS.items())[: 2 if how == "benched" else None]
 }
+_CALLER = {
+    "a warning": "warnings.warn('old', FutureWarning, stacklevel=2)",
+    "a warning of a helper": "helper()",
+    "a log record": "logger.warning('old', stacklevel=2)",
+    "a frame": "f = sys._getframe(1); got.append((f.f_lineno, f.f_code.co_name, f.f_code.co_filename, f.f_globals is globals()))",
+    "the stack": "one = inspect.stack()[1]; got.append((one.lineno, one.function, one.code_context))",
+    "a module's name": "got.append(sys._getframe(1).f_globals['__name__'])",
+}
+CALLERS = {
+    f"{name}, {how}": Case(
+        (
+            f"import inspect, logging, sys, warnings\n{X}got = []\nlogger = logging.Logger('l')\n"
+            "class H(logging.Handler):\n    def emit(self, r):\n        got.append((r.lineno, r.funcName, r.filename))\n"
+            "logger.addHandler(H())\ndef note(message, category, filename, lineno, file=None, line=None):\n"
+            "    got.append((str(message), filename, lineno))\nwarnings.showwarning = note\n"
+            f"def helper():\n    warnings.warn('old', stacklevel=3)\ndef g(t):\n    {body}\n    return t * 2",
+        ),
+        cell,
+        first,
+    )
+    for how, (cell, first) in {
+        "explained": ("y = x\ny = g(y)\nfor _ in range(3):\n    y = g(\n        y)", EXPLAIN),
+        "in a function of its own": ("y = x\ndef h(t):\n    return g(t)\ny = h(y)", EXPLAIN),
+        "named": ("y = x\nfor _ in range(3):\n    y = (lambda t: g(t))(y)", "%%compile_explain g -q"),
+    }.items()
+    for name, body in _CALLER.items()
+}
 _F = "def f(t):\n    return t * 2"
 TYPED = {
     f"{name} under {first.split()[0]}": Case((X + _F,), cell, first)
@@ -527,5 +582,6 @@ NEIGHBOURS: dict[str, Mapping[str, Case]] = {
     "hostile": HOSTILE,
     "kept": KEPT,
     "warns": WARNS,
+    "caller": CALLERS,
     "typed": TYPED,
 }

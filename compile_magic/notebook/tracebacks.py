@@ -93,8 +93,8 @@ def raised_in_graph(error: BaseException) -> bool:
 def clean_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """Return the traceback without plumbing, with each part after a graph break joined to its function."""
     all_entries = entries(traceback)
-    nexts = [*all_entries, None][1:]
-    kept = [entry for entry, after in zip(all_entries, nexts, strict=False) if not _is_plumbing(entry, after)]
+    around = zip([None, *all_entries], all_entries, [*all_entries[1:], None], strict=False)
+    kept = [entry for before, entry, after in around if not _is_plumbing(before, entry, after)]
     if not kept or (kept == all_entries and not any(_is_changed(entry) for entry in kept)):
         return traceback
     return _chain(kept, _lines_in_graphs(all_entries, kept))
@@ -133,10 +133,10 @@ def _file(entry: TracebackType) -> str:
     return entry.tb_frame.f_code.co_filename
 
 
-def _is_plumbing(entry: TracebackType, after: TracebackType | None) -> bool:
+def _is_plumbing(before: TracebackType | None, entry: TracebackType, after: TracebackType | None) -> bool:
     frame, file = entry.tb_frame, _file(entry)
     where = roots()
-    if file.startswith((where.tool, _GRAPH)):
+    if file.startswith((where.tool, _GRAPH)) or (before is not None and _torch.is_enter(before.tb_frame.f_code)):
         return True
     if after is not None and _file(after).startswith(where.tool) and frame.f_code.co_name == "_wrapped_call_impl":
         # The call of a module that is explained in place; inside ours it is called once more.

@@ -49,6 +49,8 @@ COMPILER_FOLDERS = ("_dynamo", "_inductor", "_functorch", "_export", "_guards.py
 _RESUME = re.compile(r"^(?:torch_dynamo_resume_in_|__resume_at_\d+_)(?P<name>.*?)(?:_at_(?P<line>\d+))?$")
 _FRAME = re.compile(r'^ *File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<name>.*)$')
 _CELL = re.compile(r"^<ipython-input-(?P<cell>\d+)-")
+# What calls the frame that stands for a caller; see `Compiler`.
+_ENTERS = re.compile(r"[/\\]compile_magic[/\\]_torch\.py$")
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\](?P<name>[^/\\.]+)")
 _STDLIB = re.compile(r"[/\\]lib[/\\]python3\.\d+[/\\](?!(?:site|dist)-packages)")
 
@@ -82,7 +84,7 @@ def resumed_at(name: str) -> int | None:
 
 def read_frames(text: str) -> tuple[Frame, ...]:
     """Return the frames of a printed traceback, outermost first."""
-    return tuple(_read_frames(text.splitlines()))
+    return _without_sites(_read_frames(text.splitlines()))
 
 
 def _read_frames(lines: list[str]) -> Iterator[Frame]:
@@ -96,11 +98,28 @@ def _read_frames(lines: list[str]) -> Iterator[Frame]:
 
 def start_frames(stack: Any) -> tuple[Frame, ...]:
     """Return the frames of a `dynamo_start` record, the frame that is compiled last."""
-    return tuple(
+    return _without_sites(
         Frame(str(f.get("filename", "")), as_line(f.get("line")), str(f.get("name", "")), str(f.get("loc") or ""))
         for f in stack or ()
         if isinstance(f, Mapping)
     )
+
+
+def _without_sites(frames: Iterable[Frame]) -> tuple[Frame, ...]:
+    """Return frames without those that stand for the caller of a compiled call, which is among them as well.
+
+    Of some stacks torch leaves out the innermost calls: then it isn't there.
+    """
+    kept: list[Frame] = []
+    for frame in frames:
+        entered = bool(kept) and kept[-1].name == "_enter" and _ENTERS.search(kept[-1].file) is not None
+        if not (entered and any(_is_same_call(frame, each) for each in kept)):
+            kept.append(frame)
+    return tuple(kept)
+
+
+def _is_same_call(one: Frame, other: Frame) -> bool:
+    return (one.file, one.line, one.name) == (other.file, other.line, other.name)
 
 
 class Places:

@@ -215,7 +215,7 @@ class _Reading:
         for compiled in self.counted:
             yield from graphs.disagreements(compiled)
         ops = {name for each in self.own for handed in each.handed for name in handed}
-        yield from differences(ops | self.heard.inputs, self.heard.traced, self.heard.callers)
+        yield from differences(ops | self.heard.inputs, self.heard.traced, self.heard.callers, self.capture.error)
         yield from remarks(self.heard.logs)
         for missed in self.heard.unread:
             records = f"{missed.count} {missed.kind} record{'s' * (missed.count != 1)}"

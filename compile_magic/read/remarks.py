@@ -19,6 +19,7 @@ class Difference:
         ops: a pattern for the names of ops and of special inputs in graphs; one of them must fit.
         paths: a pattern for what the user's code refers to; one of these must fit.
         called_from: whether code counts that has called what was compiled, and wasn't compiled itself.
+        error: a pattern for what the cell has raised; it must fit.
     """
 
     name: str
@@ -26,10 +27,11 @@ class Difference:
     ops: str = ""
     paths: str = ""
     called_from: bool = False
+    error: str = ""
 
-    def is_in(self, ops: Collection[str], paths: Collection[str]) -> bool:
-        """Return whether a cell with these ops, and code that refers to these, has it."""
-        looked_for = ((self.ops, ops), (self.paths, paths))
+    def is_in(self, ops: Collection[str], paths: Collection[str], error: str = "") -> bool:
+        """Return whether a cell with these ops, code that refers to these, and this error has it."""
+        looked_for = ((self.ops, ops), (self.paths, paths), (self.error, [error]))
         return all(any(re.search(pattern, one) for one in found) for pattern, found in looked_for if pattern)
 
 
@@ -82,13 +84,22 @@ DIFFERENCES = (
         paths=rf"(^|\.)(({_CLOCKS})(_ns)?|elapsed_time|default_timer|timeit|blocked_autorange|time_ns)$|^time\.time$|^%",
         called_from=True,
     ),
+    Difference(
+        "an assertion's frame",
+        "an assert about data is an op of the graph in compiled code: where it stands in a function that another "
+        "compiled one calls, the traceback ends at the caller; run the cell plainly to see the assert's own line",
+        ops="^_assert_async",
+        error="^AssertionError",
+    ),
 )
 
 
-def differences(ops: Collection[str], traced: Collection[str], callers: Collection[str]) -> Iterator[str]:
+def differences(
+    ops: Collection[str], traced: Collection[str], callers: Collection[str], error: str | None = None
+) -> Iterator[str]:
     """Yield where the results of a cell are known to differ from eager, because of torch."""
     for known in DIFFERENCES:
-        if known.is_in(ops, {*traced, *callers} if known.called_from else traced):
+        if known.is_in(ops, {*traced, *callers} if known.called_from else traced, error or ""):
             yield known.words
 
 

@@ -56,6 +56,21 @@ RESTORES: list[tuple[type[Kept], str, str, str]] = [
     (SequenceKept, "xs = [float(n) for n in range(2000)]\n", "xs[1500] += 1\n", "`xs` has other values"),
     (SetKept, "s = {1}\n", "s.add(2)\n", "`s` was set of 1 item and is set of 2 items"),
     (SlotsKept, "class A:\n    __slots__ = ('n',)\na = A()\na.n = 1\n", "a.n = 2\n", "`a.n` was 1 and is 2"),
+    *(
+        (
+            SlotsKept,
+            "e, c = ValueError('a'), KeyError('b')\n",
+            f"try:\n    {raised}\nexcept ValueError:\n    pass\n",
+            words,
+        )
+        for raised, words in {
+            "raise e": "`e.__traceback__` was None and is",
+            "raise e from c": "`e.__cause__` was None and is",
+            "raise e from None": "`e.__suppress_context__` was False and is True",
+            "try:\n        raise c\n    except KeyError:\n        raise e": "`e.__context__` was None and is",
+            "e.args = ('z',)": "`e.args` was one object and is another",
+        }.items()
+    ),
     (ClassKept, "class A:\n    n = 1\n", "A.n += 1\n", "`A.n` was 1 and is 2"),
     (CellKept, _COUNTER, "count()\n", "`n` was 0 and is 1"),
     (DefaultsKept, "def f(n=1):\n    pass\n", "f.__defaults__ = (2,)\n", "`f.default 0` was 1 and is 2"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,6 +116,41 @@ def test_what_only_looks_like_it_is_not_said(name: str, setup: str, cell: str, p
     assert not set(report.notes) & {known.words for known in DIFFERENCES}
 
 
+_ASSERTS = {
+    "a message": "assert x.sum() > 1e6, 'too small'",
+    "none": "assert x.sum() > 1e6",
+    "a value": "assert x.max() < 0, 'positive'",
+    "after ops": "x = x * 2\n    assert (x < 0).all(), 'some'",
+    "a text": "assert torch.isnan(x).any(), 'a number'",
+}
+_FRAME = next(known for known in DIFFERENCES if known.name == "an assertion's frame")
+
+
+@pytest.mark.parametrize("how", _ASSERTS)
+def test_an_assertion_of_an_inlined_function_has_no_frame_of_it_by_torchs_own_doing(how: str, notebook: Any) -> None:
+    """Neither `torch.compile` nor an explained cell has the frame that a plain cell has, and the report says so."""
+    notebook.ok(
+        f"import torch\nx = torch.ones(3)\ndef f(x):\n    {_ASSERTS[how]}\n    return x\ndef call(t):\n    return f(t)"
+    )
+    cells = "call(x)", "torch.compile(call, backend='eager')(x)", "%%compile_explain -q\ncall(x)"
+    errors = [notebook.run(cell).error for cell in cells]
+    plain, by_hand, explained = [[each.name for each in traceback.extract_tb(one.__traceback__)] for one in errors]
+
+    assert "f" in plain
+    assert "f" not in by_hand
+    assert [name for name in plain if name != "f"] == explained
+    assert _FRAME.words in notebook.report.notes
+
+
+@pytest.mark.parametrize("cell", ["f(-x)", "f(x)\nassert False, 'after'", "f(x) @ torch.ones(7)"])
+def test_an_assertion_with_its_frame_is_told_nothing(cell: str, notebook: Any) -> None:
+    """A cell that fails outside of graphs, or doesn't fail, gets no sentence about a frame."""
+    notebook.ok("import torch\nx = -torch.ones(3)\ndef f(x):\n    return x * 2\n")
+    notebook.run(f"%%compile_explain -q\n{cell}")
+
+    assert _FRAME.words not in notebook.report.notes
+
+
 _TIMED = {
     "a helper": ("def timed(f):\n    t = time.perf_counter(); f(x); return time.perf_counter() - t\n", "timed(f)"),
     "in the cell": ("", "t = time.perf_counter()\nf(x)\ntook = time.perf_counter() - t"),
@@ -154,7 +190,7 @@ def test_a_target_that_is_timed_by_a_magic_is_told(notebook: Any) -> None:
 @pytest.mark.parametrize("known", DIFFERENCES, ids=lambda known: known.name)
 def test_each_known_difference_can_be_found_and_missed(known: Any) -> None:
     """A pattern fits something and not everything, has an example here, and a sentence that fits into two lines."""
-    assert known.name in {*EXAMPLES, "times of its own"}
+    assert known.name in {*EXAMPLES, "times of its own", "an assertion's frame"}
     assert known.ops or known.paths
     assert not known.is_in({"mul", "sin"}, {"torch.ones", "x.uniform_", "random.random", "time.sleep", "f"})
     assert re.fullmatch(r"[^.!].{40,240}[^.!]", known.words)
@@ -169,4 +205,4 @@ def test_what_has_its_own_place_in_the_report_is_no_remark() -> None:
     )
 
     assert list(remarks(logs)) == []
-    assert list(differences((), (), ())) == []
+    assert list(differences((), (), (), None)) == []

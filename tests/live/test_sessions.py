@@ -13,15 +13,13 @@ from sessions.play import differences
 from sessions.run import shown
 from sessions.run import tried
 
-# An exception that the notebook keeps gathers frames of each run of a bench.
-OPEN = {("benched", 0): pytest.mark.xfail(reason="open", strict=False)}
 # As many as take some 40 seconds on two cores; `python tests/sessions/run.py` plays thousands.
 SEEDS = [("explained", range(40)), ("watched", range(12)), ("benched", range(8))]
 
 
 @pytest.mark.parametrize(
     ("driver", "seed"),
-    [pytest.param(driver, seed, marks=OPEN.get((driver, seed), ())) for driver, seeds in SEEDS for seed in seeds],
+    [(driver, seed) for driver, seeds in SEEDS for seed in seeds],
 )
 def test_a_session_is_left_as_it_is(driver: str, seed: int, play: Callable[..., list[Left]]) -> None:
     """Names, errors, output, generators, warnings, marks and the process are as after the plain cells."""

@@ -43,6 +43,7 @@ from compile_magic.measure.state.names import attribute_names
 from compile_magic.measure.state.names import global_names
 from compile_magic.measure.state.names import is_user_class
 from compile_magic.measure.state.names import is_user_module
+from compile_magic.measure.state.objects import Slot
 from compile_magic.measure.state.objects import attributes_of
 from compile_magic.measure.state.objects import cell_contents
 from compile_magic.measure.state.objects import slots_of
@@ -446,7 +447,7 @@ def _kept(held: Mapping[Any, Any]) -> dict[Any, Any]:
     return {key: child for key, child in pairs if not (type(key) is str and (key in _OWN or key.startswith(_MARKS)))}
 
 
-def _slot(slot: types.MemberDescriptorType, value: Any) -> Any:
+def _slot(slot: Slot, value: Any) -> Any:
     try:
         return slot.__get__(value)
     except AttributeError:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator
 from types import CellType
 from types import FunctionType
+from types import GetSetDescriptorType
 from types import MemberDescriptorType
 from typing import Any
 
@@ -13,11 +14,13 @@ from compile_magic.measure.state.kept import MISSING
 from compile_magic.measure.state.kept import Kept
 from compile_magic.measure.state.kept import same
 
+Slot = MemberDescriptorType | GetSetDescriptorType
+
 
 class SlotsKept(Kept):
     """The `__slots__` of an instance, read by their descriptors and so without any code of the user's."""
 
-    def __init__(self, path: str, held: object, slots: dict[str, MemberDescriptorType]) -> None:
+    def __init__(self, path: str, held: object, slots: dict[str, Slot]) -> None:
         self.path, self._held, self._slots = path, held, slots
         self.then = self._read()
 
@@ -30,11 +33,12 @@ class SlotsKept(Kept):
 
     def put_back(self) -> None:
         """Make it what it was, in place."""
-        for name, value in self._read().items():
-            if value is not self.then[name]:
-                self._write(self._slots[name], self.then[name])
+        for name, slot in self._slots.items():
+            # Read one by one: to set an exception's cause sets one more of these.
+            if _slot_contents(slot, self._held) is not self.then[name]:
+                self._write(slot, self.then[name])
 
-    def _write(self, slot: MemberDescriptorType, value: Any) -> None:
+    def _write(self, slot: Slot, value: Any) -> None:
         if value is MISSING:
             slot.__delete__(self._held)
         else:
@@ -108,7 +112,7 @@ class DefaultsKept(Kept):
         self._held.__defaults__, self._held.__kwdefaults__ = self._then
 
 
-def _slot_contents(slot: MemberDescriptorType, held: object) -> Any:
+def _slot_contents(slot: Slot, held: object) -> Any:
     try:
         return slot.__get__(held)
     except AttributeError:
@@ -132,13 +136,21 @@ def attributes_of(value: Any) -> dict[str, Any] | None:
     return own if isinstance(own, dict) else None
 
 
+# What each raise of an exception changes; the last one is set by setting the cause.
+_OF_ERRORS = ("args", "__traceback__", "__context__", "__cause__", "__suppress_context__")
+
+
 @functools.lru_cache(maxsize=4096)
-def slots_of(kind: Any) -> dict[str, MemberDescriptorType]:
-    """Return the `__slots__` of a class by name."""
+def slots_of(kind: Any) -> dict[str, Slot]:
+    """Return the `__slots__` of a class by name, and what Python itself keeps of an exception."""
+    errors = vars(BaseException)
     return {
-        name: member
-        for base in kind.__mro__
-        if "__slots__" in vars(base)
-        for name, member in vars(base).items()
-        if isinstance(member, MemberDescriptorType)
+        **({name: errors[name] for name in _OF_ERRORS} if BaseException in kind.__mro__ else {}),
+        **{
+            name: member
+            for base in kind.__mro__
+            if "__slots__" in vars(base)
+            for name, member in vars(base).items()
+            if isinstance(member, MemberDescriptorType)
+        },
     }
