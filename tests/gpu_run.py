@@ -56,7 +56,7 @@ class _Outcomes:
 def main() -> int:
     """Run them, write the record, print it."""
     outcomes = _Outcomes()
-    status = pytest.main(["-m", "gpu", "-q", "-p", "no:cacheprovider", *sys.argv[1:]], plugins=[outcomes])
+    status = pytest.main(["-m", "gpu", "-n", "0", "-q", "-p", "no:cacheprovider", *sys.argv[1:]], plugins=[outcomes])
     record = {
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
         "device": torch.cuda.get_device_name(),
