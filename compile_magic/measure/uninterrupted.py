@@ -53,13 +53,29 @@ def remembered() -> Iterator[Presses]:
         yield presses
 
 
+# The handlers that stand in for the user's now, the innermost last, each with what was there before.
+_ours: list[tuple[Callable[..., None], Any]] = []
+
+
+def users_handler(handler: Any) -> Any:
+    """Return the handler of interrupts that the user has, where the one that is in place may be ours."""
+    return _ours[0][1] if any(handler is one for one, _ in _ours) else handler
+
+
+def in_place_of(handler: Any) -> Any:
+    """Return the handler of interrupts to be in place where the user has this one: ours, as long as there is one."""
+    return _ours[-1][0] if _ours else handler
+
+
 @contextmanager
 def _handled(handler: Callable[..., None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGINT, handler)
+    _ours.append((handler, before))
     try:
         yield
     finally:
+        _ours.pop()
         signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import os
 import random
+import signal
 import sys
 import types
 import warnings
@@ -20,6 +21,8 @@ from bench_cells import used_in
 
 from compile_magic.measure.state import contents
 from compile_magic.measure.state.snapshot import Snapshot
+from compile_magic.measure.uninterrupted import remembered
+from compile_magic.measure.uninterrupted import uninterrupted
 
 # Memory that the run has resized lies elsewhere afterwards.
 MOVED = {"resize_", "resize_ to less"}
@@ -495,3 +498,42 @@ def test_memory_nobody_names():
     assert hidden.tolist() == [1, 1, 1]
     assert snapshot.restore_all() == ()
     assert hidden.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "x += 1",
+        "signal.signal(signal.SIGINT, print)",
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)",
+        "signal.signal(signal.SIGINT, signal.getsignal(signal.SIGINT))",
+        "signal.signal(signal.SIGTERM, print)",
+    ],
+)
+def test_a_restore_leaves_a_bench_its_own_handler_of_interrupts(cell):
+    """However a run sets handlers, a press of stop is heard after each restore, and the user's are back at the end."""
+
+    def users(*_):
+        """Take an interrupt in the user's way."""
+
+    before = {number: signal.signal(number, users) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        namespace = started("import signal\nx = torch.ones(3)")
+        snapshot = snapshot_of(namespace, cell)
+        with remembered() as presses:
+            with snapshot.watching():
+                run(namespace, cell)
+            for _ in range(3):
+                snapshot.restore()
+                with pytest.raises(KeyboardInterrupt):
+                    signal.raise_signal(signal.SIGINT)
+                run(namespace, cell)
+            with uninterrupted():
+                left = snapshot.restore_all()
+                signal.raise_signal(signal.SIGINT)
+        after = [signal.getsignal(number) for number in before]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    assert (left, presses.count, after) == ((), 3, [users, users])

@@ -31,6 +31,8 @@ from compile_magic.measure.state.limit import is_ours
 from compile_magic.measure.state.names import is_user_module
 from compile_magic.measure.state.randomness import numpy
 from compile_magic.measure.state.randomness import same_numpy
+from compile_magic.measure.uninterrupted import in_place_of
+from compile_magic.measure.uninterrupted import users_handler
 
 # Compilers pass themselves messages in these.
 _COMPILERS_OWN = ("TORCHINDUCTOR", "TRITON", "TORCH_COMPILE", "TORCHDYNAMO", "CUDA_MODULE_LOADING")
@@ -235,11 +237,13 @@ def _set_users_modules(then: Mapping[str, Any]) -> None:
 
 def _signals() -> dict[int, Any]:
     found = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    found[signal.SIGINT] = users_handler(found[signal.SIGINT])
     return {number: signal.SIG_DFL if is_ours(handler) else handler for number, handler in found.items()}
 
 
 def _set_signals(then: Mapping[int, Any]) -> None:
-    for number, handler in then.items():
+    # A bench goes on to hear of interrupts, also where a run has set a handler of its own.
+    for number, handler in {**then, signal.SIGINT: in_place_of(then[signal.SIGINT])}.items():
         if handler is not None and signal.getsignal(number) is not handler:
             signal.signal(number, handler)
 
