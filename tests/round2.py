@@ -267,6 +267,25 @@ OWN |= {
     for first in (EXPLAIN, "%%compile_explain --fresh -q")
     for name, made in _CONTAINERS.items()
 }
+_WRITTEN = {
+    "a lambda": "y = torch.compile(lambda t: t * 3, backend='eager')(x)",
+    "a function of the cell": "z = 1\ndef h(t):\n    return t * 3\ny = torch.compile(h, backend='eager')(x)",
+    "a definition at the head": "def h(t):\n    return t * 3\ny = torch.compile(h, backend='eager')(x)",
+    "reset before": "torch._dynamo.reset()\ny = warm(x)",
+    "reset after": "y = warm(x)\ntorch._dynamo.reset()",
+}
+OWN |= {
+    f"of the cell's own code, {name}": Case(
+        (
+            f"{X}def g(t):\n    return t * 2\nwarm = torch.compile(g, backend='eager')\n"
+            "_ = torch.compile(lambda t: t + 1, backend='eager')(x), warm(x)",
+        ),
+        cell,
+        BENCH,
+        ("z = warm(x)",),
+    )
+    for name, cell in _WRITTEN.items()
+}
 _LIN = "torch.manual_seed(0)\nlin = torch.nn.Linear(3, 1)\nhits = []\n"
 BENCHED = _of_setups(
     {

@@ -86,7 +86,7 @@ class CellWork:
         whole: str = "",
     ) -> None:
         self.namespace = namespace
-        self._code = code
+        self.code = code
         self._bound = bound
         self._hooks = {**hooks, KEEP: self._keep}
         self._value: list[Any] = []
@@ -109,7 +109,7 @@ class CellWork:
 
     def run(self) -> None:
         """Run the body once."""
-        exec(self._code, self.namespace)  # noqa: S102 - the user's own cell
+        exec(self.code, self.namespace)  # noqa: S102 - the user's own cell
 
     def _keep(self, value: Any) -> None:
         self._value[:] = [value]

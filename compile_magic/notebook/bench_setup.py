@@ -6,6 +6,7 @@ import ast
 import gc
 import sys
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -68,7 +69,7 @@ def set_up(
     finally:
         if snapshot is not None:
             head.left_over = snapshot.restore_all()
-        _forget(head.code, namespace, before)
+        _forget((head.code, work.code), namespace, before)
 
 
 def _run(head: Head, work: CellWork) -> None:
@@ -86,15 +87,19 @@ def _run(head: Head, work: CellWork) -> None:
         work.leave()
 
 
-def _forget(code: CodeType, namespace: dict[str, Any], before: dict[str, Any]) -> None:
-    # Compiled as written, the functions of the head have names in the notebook that nobody will use.
-    codes = [*_inner(code)]
+def _forget(whole: Iterable[CodeType], namespace: dict[str, Any], before: dict[str, Any]) -> None:
+    # Compiled as written, the functions of the cell have names in the notebook that nobody will use, and that torch
+    # would keep for good: the cell is compiled anew to be run.
+    codes = [inner for code in whole for inner in _inner(code)]
+    codes += _torch.resume_codes(codes)
     _torch.forget_names(_torch.outputs_of(codes))
     for one in codes:
         _torch.forget_code(one)
     for name in set(namespace) - set(before) - _torch.dynamo_names(namespace):
         del namespace[name]
-    namespace.update(before)
+    # Those of Dynamo's that are gone went with their code, as in a `torch._dynamo.reset()` of the cell's.
+    dynamos = _torch.dynamo_names(before)
+    namespace.update({name: value for name, value in before.items() if name not in dynamos})
     # Classes are circular, and a class knows those that were derived from it.
     forget_classes()
     gc.collect()
