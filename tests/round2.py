@@ -169,7 +169,7 @@ FRAMES = {
 }
 DISPLAYS = {
     f"{mode}: {name}": Case((X, f"get_ipython().ast_node_interactivity = {mode!r}"), cell, first)
-    for mode in ("all", "last_expr_or_assign", "none", "last_expr")
+    for mode in ("all", "last_expr_or_assign", "none")
     for name, (cell, first) in {
         "by itself": ("x * 2\n1 + 1\ny = x + 1", EXPLAIN),
         "--cell": ("x * 2\n1 + 1\ny = x + 1\ny.sum();", "%%compile_explain --cell -q"),
@@ -265,7 +265,7 @@ OWN |= {
         ("z = fast(b)\nn = int(cnt.frame_count), int(cnt.op_count)\ncnt = fast = None",),
     )
     for first in (EXPLAIN, "%%compile_explain --fresh -q")
-    for name, made in _CONTAINERS.items()
+    for name, made in list(_CONTAINERS.items())[: 3 if "--fresh" in first else None]
 }
 _WRITTEN = {
     "a lambda": "y = torch.compile(lambda t: t * 3, backend='eager')(x)",
@@ -446,7 +446,7 @@ ERRORS = {
         "benched": ("y = f(x)", BENCH),
         "caught": ("try:\n    f(x)\nexcept BaseException as e:\n    got = e", EXPLAIN),
     }.items()
-    for name, body in list(_UNRAISED.items())[: 5 if how == "benched" else None]
+    for name, body in list(_UNRAISED.items())[: None if how in ("explained", "--cell") else 5]
 }
 _GO = "    def go(self, t):\n        return t\n"
 _HOSTILE = {
