@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -198,7 +199,7 @@ def _headroom(book: Any) -> dict[str, list[Any]]:
             continue
         asked()
         raised = []
-        for number in range(12):
+        for number in range(10):
             made = torch.ones(3 + number % 5, 2, dtype=(torch.float32, torch.float64, torch.float16)[number % 3])
             made.requires_grad_(number % 2 == 1)
             try:
@@ -216,6 +217,8 @@ def apart(steps: list[Step], *, ours: bool, limit_s: int = 120) -> dict[str, Any
     if not child:
         signal.alarm(limit_s)
         os.close(reading)
+        # Collections pass over what is older, and copy no memory of the parent's.
+        gc.freeze()
         try:
             found: Any = play(steps, ours=ours)
         except BaseException:  # noqa: BLE001 - the parent tells

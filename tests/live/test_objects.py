@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -167,19 +166,9 @@ KEPT = {
 }
 
 
-@pytest.fixture
-def _thawed() -> Iterator[None]:
-    yield
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("_thawed")
 @pytest.mark.parametrize(("target", "cell"), KEPT.values(), ids=KEPT)
 def test_a_named_target_stays_itself(target: str, cell: str) -> None:
     """What the cell stores is the user's object, which is what it was, and nothing of ours lives on in it."""
-    # The look at all that lives passes over what is older: what another test's last error keeps, as Python does for
-    # debuggers.
-    gc.freeze()
     code = "" if "g = g" in cell or "def g" in cell or "__code__ =" in cell else "\ngood = g.__code__ is code"
     setup = _NAMED + ("def rec(x, n): return x\n" if target == "rec" else "")
     plain, explained, report = both(cell, setup=setup, line=f"-q {target}", then=f"y{code}")
@@ -187,7 +176,8 @@ def test_a_named_target_stays_itself(target: str, cell: str) -> None:
     assert explained == plain
     assert report.graph_count >= (target not in ("bad", "cached", "rec") and "y =" in cell and "__code__" not in cell)
     gc.collect()
-    # torch remembers the stack of each compile, and with it the code of a target; that holds nothing of a run.
+    # torch remembers the stack of each compile, and with it the code of a target; that holds nothing of a run. What the
+    # last error of an older test keeps, as Python does for debuggers, is not among these objects.
     assert [o for o in gc.get_objects() if type(o) is Run or (type(o) is Detour and o._instead is not None)] == []
 
 
@@ -439,7 +429,6 @@ _DYNAMIC = ("a training step", "sizes that change", "the user's marks")
 MARKING += [(name, "--dynamic true --backend aot_eager") for name in _DYNAMIC]
 
 
-@pytest.mark.usefixtures("_thawed")
 @pytest.mark.parametrize(("name", "line"), MARKING)
 def test_no_mark_of_ours_is_left(name: str, line: str) -> None:
     """No tensor anywhere carries a mark afterwards that it doesn't carry after the plain cell; the user's stay."""

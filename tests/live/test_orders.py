@@ -41,10 +41,15 @@ def off(x):
 MAGICS = ("%%compile_explain -q", "%%compile_explain -q step", "%%compile_bench -q --backends eager --budget 0.01")
 
 
-@pytest.mark.parametrize("magic", MAGICS)
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_what_the_user_compiled_first_in_our_call_goes_on(notebook: Any, body: str, magic: str) -> None:
+# A bench with those that differ in how a part after the break is compiled: by torch itself, by a call of it, or not.
+FIRST_COMPILES = [(magic, name) for magic in MAGICS[:2] for name in BODIES]
+FIRST_COMPILES += [(MAGICS[2], name) for name in ("branch", "disabled helper", "random", "warning", "nothing")]
+
+
+@pytest.mark.parametrize(("magic", "name"), FIRST_COMPILES)
+def test_what_the_user_compiled_first_in_our_call_goes_on(notebook: Any, name: str, magic: str) -> None:
     """A function of the user's whose first compile falls into our call works afterwards, and compiles once in all."""
+    body = BODIES[name]
     notebook.shell.user_ns["counter"] = orders.counter
     notebook.ok(FIRST + INSIDE.format(body=body))
     orders.asked()
@@ -171,7 +176,8 @@ def test_a_region_of_the_users_is_told_from_ours_also_where_torch_returns_early(
     assert torch._dynamo.eval_frame._maybe_set_eval_frame is switch
 
 
-@pytest.mark.parametrize("seed", range(24))
+# As many as take half a minute; `python tests/live/orders.py` runs hundreds.
+@pytest.mark.parametrize("seed", range(12))
 def test_an_order_leaves_what_it_leaves_without_us(seed: int) -> None:
     """Whatever the order of compiles, calls, explains, benches, watches, resets and changes: all is as without us."""
     _warm()

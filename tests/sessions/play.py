@@ -120,8 +120,9 @@ class Stage:
         with contextlib.redirect_stdout(io.StringIO()):
             # Imports what a first compile, explain and bench import: a user's notebook has that behind it too.
             self._shell.run_cell(
-                "import torch\nf = torch.compile(lambda x: x + 1, backend='eager'); f(torch.ones(2)); "
-                "torch._dynamo.reset(); torch._dynamo.utils.counters.clear()\ndel f, torch"
+                "import torch\nfor backend in ('eager', 'aot_eager'):\n"
+                "    f = torch.compile(lambda x: x + 1, backend=backend); f(torch.ones(2, requires_grad=True))\n"
+                "torch._dynamo.reset(); torch._dynamo.utils.counters.clear()\ndel f, backend, torch"
             )
             for each in pkgutil.walk_packages(compile_magic.__path__, "compile_magic."):
                 __import__(each.name)
