@@ -13,28 +13,14 @@ from notebook import Notebook
 _FIXTURES = {"notebook", "kernel", "plain_kernel"}
 _HELPERS = {"notebook", "side_by_side", "kernel", "nbclient.client"}
 # Minutes of measuring, which is alike in each IPython; test_bench_kernel and test_bench_cases measure in all of them.
-_SLOW = {"test_bench", "test_bench_hostile"}
-# Not tried with an older IPython yet.
-_NOT_YET = {
-    "test_bench_alone",
-    "test_bench_proof",
-    "test_bench_whole",
-    "test_cell_displays",
-    "test_cell_names",
-    "test_differences",
-    "test_exceptions",
-    "test_objects",
-    "test_orders",
-    "test_round2_kernel",
-    "test_stances",
-    "test_warnings",
-}
+# test_bench_proof looks at what a bench puts back, and all but its last tests run their cells without IPython.
+_SLOW = {"test_bench", "test_bench_hostile", "test_bench_proof"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     """Mark the tests that run cells: they are those that an older IPython can fail."""
     for item in items:
-        if item.module.__name__ in _SLOW | _NOT_YET:
+        if item.module.__name__ in _SLOW:
             continue
         used = {getattr(value, "__module__", None) for value in vars(item.module).values()}
         if _FIXTURES & set(item.fixturenames) or _HELPERS & used:
