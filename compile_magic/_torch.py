@@ -1020,7 +1020,7 @@ MODULE_PARTS = ("_parameters", "_buffers", "_modules")
 
 def is_internal(value: Any) -> bool:
     """Return whether this is one of the objects that torch's compiler and dispatcher are made of."""
-    name = f"{type(value).__module__}."
+    name = f"{looks.module_name(type(value))}."
     return name.startswith(("torch._", "torch.fx.", "torch.compiler.", "triton."))
 
 

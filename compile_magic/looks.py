@@ -23,6 +23,8 @@ _MRO: Any = type.__dict__["__mro__"]
 _CLASS_DICT: Any = type.__dict__["__dict__"]
 _CLASS_NAME: Any = type.__dict__["__name__"]
 _CLASS_QUALNAME: Any = type.__dict__["__qualname__"]
+_CLASS_MODULE: Any = type.__dict__["__module__"]
+_CLASS_FLAGS: Any = type.__dict__["__flags__"]
 _MODULE_DICT: Any = vars(ModuleType)["__dict__"]
 # How an object's own `__dict__` is read; a property of that name would be the user's code.
 _DICTS = (GetSetDescriptorType, MemberDescriptorType)
@@ -37,6 +39,18 @@ def mro(cls: type) -> tuple[type, ...]:
 def class_name(value: object) -> str:
     """Return the name of an object's class."""
     found: str = _CLASS_NAME.__get__(type(value))
+    return found
+
+
+def module_name(cls: type) -> str:
+    """Return the name of the module that a class says it is of."""
+    found = _CLASS_MODULE.__get__(cls)
+    return found if type(found) is str else ""
+
+
+def flags(cls: type) -> int:
+    """Return the flags that Python keeps of a class."""
+    found: int = _CLASS_FLAGS.__get__(cls)
     return found
 
 

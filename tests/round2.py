@@ -471,7 +471,7 @@ HOSTILE = {
         "used": ("y = b.go(x)", EXPLAIN),
         "benched": ("y = b.go(x)", BENCH),
     }.items()
-    for name, made in list(_HOSTILE.items())[: 5 if how == "benched" else None]
+    for name, made in _HOSTILE.items()
     if how != "used" or name not in ("__getattribute__ that notes", "__class__ that lies", "a metaclass that notes")
 }
 _G = "import functools\ndef g(t):\n    return t + 1\n"

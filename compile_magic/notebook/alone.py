@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
+from compile_magic import looks
 from compile_magic.bench_model import BenchReport
 from compile_magic.measure.bench import measure
 from compile_magic.measure.settings import Settings
@@ -163,15 +164,19 @@ def _found(namespace: Mapping[str, Any], path: str) -> Any:
 
 def _attribute(value: Any, name: str) -> Any:
     kind: Any = type(value)
-    if isinstance(value, torch.nn.Module):
+    if issubclass(kind, torch.nn.Module):
         own = object.__getattribute__(value, "__dict__")
         tables = [own, *(own.get(part) or {} for part in _torch.MODULE_PARTS)]
     else:
-        tables = [getattr(value, "__dict__", {})] if kind.__getattribute__ is object.__getattribute__ else []
+        tables = (
+            [looks.attributes(value) or {}]
+            if looks.of_class(kind, "__getattribute__") is object.__getattribute__
+            else []
+        )
     for table in tables:
         if name in table:
             return table[name]
-    inherited = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    inherited = looks.of_class(kind, name)
     return MethodType(inherited, value) if type(inherited) is FunctionType else None
 
 

@@ -18,12 +18,9 @@ DRAWN_OTHERWISE = {"pub-numpy-random"}
 NEIGHBOURS = {f"{kind}: {name}": case for kind, cases in round2.NEIGHBOURS.items() for name, case in cases.items()}
 # A function that torch has inlined has no frame, and the report says so: see test_differences.py.
 TORCHS = {"error: an assertion, --cell"}
-# What is not mended yet: a warning of torch's about a draw in what the user has compiled, a look that runs code after
-# the last run.
+# What is not mended yet: a warning of torch's about a draw in what the user has compiled.
 OPEN = {
     "own compile: benched random",
-    "hostile: __getattribute__ that notes, benched",
-    "hostile: __class__ that lies, benched",
 }
 
 

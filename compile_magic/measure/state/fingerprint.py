@@ -32,6 +32,7 @@ from typing import NamedTuple
 import torch
 
 from compile_magic import _torch
+from compile_magic import looks
 from compile_magic.measure.state import process
 from compile_magic.measure.state import randomness
 from compile_magic.measure.state.contents import checksum
@@ -245,7 +246,7 @@ class _Looking:
 
     def _token(self, value: Any) -> str:
         path = self._paths.get(id(value))
-        return f"→{path}" if path is not None else type(value).__qualname__
+        return f"→{path}" if path is not None else _kind(value)
 
     # --- kinds -------------------------------------------------------------------------------------------------------
 
@@ -316,7 +317,7 @@ class _Looking:
     def pyclass(self, value: type) -> Look | None:
         if not is_user_class(value):
             return None
-        return self._held("class", _kept(vars(value)))
+        return self._held("class", _kept(looks.class_attributes(value)))
 
     def function(self, value: types.FunctionType) -> Look:
         code = value.__code__
@@ -368,7 +369,7 @@ class _Looking:
         if id(value) in self._closed:
             return Look(_kind(value))
         own = attributes_of(value) or {}
-        if type(value).__name__.startswith("Weak"):
+        if looks.class_name(value).startswith("Weak"):
             # When it loses its items is up to the garbage collector.
             self._skipped |= {id(child) for child in own.values()}
             return Look(_kind(value))
@@ -434,7 +435,7 @@ def _is_compiled(value: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    return type(value).__qualname__
+    return looks.qualified_name(type(value))
 
 
 def _items(count: int) -> str:

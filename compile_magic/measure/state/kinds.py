@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
+from compile_magic import looks
 
 ATOMS = frozenset(
     {int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), slice, range}
@@ -26,4 +27,4 @@ CLOSED_TYPES = (io.IOBase, socket.socket, logging.Logger, logging.Handler, torch
 
 def is_machinery(value: Any) -> bool:
     """Return whether an object belongs to what runs the notebook, or to torch's compiler and dispatcher."""
-    return str(type(value).__module__).partition(".")[0] in _CLOSED or _torch.is_internal(value)
+    return looks.module_name(type(value)).partition(".")[0] in _CLOSED or _torch.is_internal(value)

@@ -13,6 +13,7 @@ from types import FunctionType
 from types import ModuleType
 from typing import Any
 
+from compile_magic import looks
 from compile_magic.measure.state.containers import NamesKept
 from compile_magic.run.files import is_user_file
 
@@ -54,15 +55,17 @@ def is_user_module(module: ModuleType) -> bool:
 @functools.lru_cache(maxsize=4096)
 def is_user_class(kind: Any) -> bool:
     """Return whether a class is the user's own: by its module, or by its methods where the module has no file."""
-    if not kind.__flags__ & _HEAP_TYPE:
+    if not looks.flags(kind) & _HEAP_TYPE:
         return False
-    if kind.__module__ == "__main__":
+    if looks.module_name(kind) == "__main__":
         return True
-    module: Any = sys.modules.get(str(kind.__module__))
+    module: Any = sys.modules.get(looks.module_name(kind))
     if getattr(module, "__file__", None):
         return is_user_module(module)
     return any(
-        is_user_file(value.__code__.co_filename) for value in vars(kind).values() if isinstance(value, FunctionType)
+        is_user_file(value.__code__.co_filename)
+        for value in looks.class_attributes(kind).values()
+        if type(value) is FunctionType
     )
 
 

@@ -10,6 +10,7 @@ from types import GetSetDescriptorType
 from types import MemberDescriptorType
 from typing import Any
 
+from compile_magic import looks
 from compile_magic.measure.state.kept import MISSING
 from compile_magic.measure.state.kept import Kept
 from compile_magic.measure.state.kept import same
@@ -53,24 +54,24 @@ class ClassKept(Kept):
     """The attributes of a class of the user's: counters and caches that instances share."""
 
     def __init__(self, path: str, held: type) -> None:
-        self.path, self._held, self._then = path, held, dict(vars(held))
+        self.path, self._held, self._then = path, held, dict(looks.class_attributes(held))
 
     def changed(self) -> bool:
         """Return whether it is different now."""
-        now = vars(self._held)
+        now = looks.class_attributes(self._held)
         return now.keys() != self._then.keys() or not all(now[name] is value for name, value in self._then.items())
 
     def put_back(self) -> None:
         """Make it what it was, in place."""
-        for name in vars(self._held).keys() - self._then.keys():
+        for name in looks.class_attributes(self._held).keys() - self._then.keys():
             type.__delattr__(self._held, name)
         for name, value in self._then.items():
-            if vars(self._held).get(name, MISSING) is not value:
+            if looks.class_attributes(self._held).get(name, MISSING) is not value:
                 type.__setattr__(self._held, name, value)
 
     def replaced(self) -> Iterator[tuple[str, Any]]:
         """Yield path and value of what it holds now and did not hold then."""
-        now = dict(vars(self._held))
+        now = dict(looks.class_attributes(self._held))
         yield from ((f"{self.path}.{n}", v) for n, v in now.items() if v is not self._then.get(n, MISSING))
 
 
@@ -145,12 +146,12 @@ def slots_of(kind: Any) -> dict[str, Slot]:
     """Return the `__slots__` of a class by name, and what Python itself keeps of an exception."""
     errors = vars(BaseException)
     return {
-        **({name: errors[name] for name in _OF_ERRORS} if BaseException in kind.__mro__ else {}),
+        **({name: errors[name] for name in _OF_ERRORS} if issubclass(kind, BaseException) else {}),
         **{
             name: member
-            for base in kind.__mro__
-            if "__slots__" in vars(base)
-            for name, member in vars(base).items()
+            for base in looks.mro(kind)
+            if "__slots__" in looks.class_attributes(base)
+            for name, member in looks.class_attributes(base).items()
             if isinstance(member, MemberDescriptorType)
         },
     }

@@ -33,13 +33,13 @@ def numpy() -> Any:
 def is_array(value: object) -> bool:
     """Return whether this is an array of numpy's."""
     kind = getattr(numpy(), "ndarray", None)
-    return kind is not None and isinstance(value, kind)
+    return kind is not None and issubclass(type(value), kind)
 
 
 def _is_numpys(name: str) -> Callable[[Any], bool]:
     def is_one(value: Any) -> bool:
         kind = getattr(getattr(numpy(), "random", None), name, None)
-        return kind is not None and isinstance(value, kind)
+        return kind is not None and issubclass(type(value), kind)
 
     return is_one
 
@@ -57,13 +57,13 @@ def _set_bits(generator: Any, state: Any) -> None:
 
 SOURCES: tuple[Source, ...] = (
     Source(
-        lambda value: isinstance(value, torch.Generator),
+        lambda value: issubclass(type(value), torch.Generator),
         lambda value: value.get_state(),
         lambda value, state: value.set_state(state),
         torch.equal,
     ),
     Source(
-        lambda value: isinstance(value, random.Random) and not isinstance(value, random.SystemRandom),
+        lambda value: issubclass(type(value), random.Random) and not issubclass(type(value), random.SystemRandom),
         lambda value: value.getstate(),
         lambda value, state: value.setstate(state),
     ),

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from compile_magic import _torch
+from compile_magic import looks
 from compile_magic.measure.state import randomness
 from compile_magic.measure.state.containers import DictKept
 from compile_magic.measure.state.containers import SequenceKept
@@ -202,9 +203,13 @@ class _Walker:
         if not is_user_class(value):
             self.close(path, value)
             return
-        attributes = dict(vars(value))
+        attributes = dict(looks.class_attributes(value))
         self.keep(ClassKept(path, value), ((f"{path}.{name}", child) for name, child in attributes.items()))
-        self._later((f"{base.__name__}", base) for base in value.__mro__[1:] if is_user_class(base))
+        self._later(
+            (looks.qualified_name(base).rpartition(".")[2], base)
+            for base in (*looks.mro(value)[1:], type(value))
+            if is_user_class(base)
+        )
 
     def function(self, path: str, value: types.FunctionType) -> None:
         cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=False)
@@ -232,7 +237,7 @@ class _Walker:
         """Look at what a method, a property or the like was made of; it is all there is to change."""
         names = ("__func__", "__self__", "fget", "fset", "fdel", "__wrapped__")
         parts = (getattr(value, name, None) for name in names)
-        self._later((path, part) for part in parts if not isinstance(part, types.ModuleType))
+        self._later((path, part) for part in parts if not issubclass(type(part), types.ModuleType))
         if isinstance(value, types.BuiltinFunctionType):
             self._reach.opaque.append((path, value))
 
@@ -267,7 +272,7 @@ class _Walker:
             self.keep(MemoKept(path, value))
         if randomness.is_array(value):
             self._reach.arrays.append((path, value))
-        elif isinstance(value, torch.nn.Module) or not is_machinery(value):
+        elif issubclass(type(value), torch.nn.Module) or not is_machinery(value):
             if not self._visit_attributes(path, value):
                 self.close(path, value)
         else:
@@ -277,14 +282,14 @@ class _Walker:
         kind: Any = type(value)
         own, slots = attributes_of(value), slots_of(kind)
         if own is not None:
-            parts = _torch.MODULE_PARTS if isinstance(value, torch.nn.Module) else ()
+            parts = _torch.MODULE_PARTS if issubclass(kind, torch.nn.Module) else ()
             self._later((path, own[name]) for name in parts if name in own)
             rest = ((f"{path}.{label_of(n)}", child) for n, child in list(own.items()) if n not in parts)
             self.keep(DictKept(path, own), rest)
         if slots:
             kept = SlotsKept(path, value, slots)
             self.keep(kept, ((f"{path}.{n}", child) for n, child in kept.then.items() if child is not MISSING))
-        self._later(((kind.__name__, kind),) if is_user_class(kind) else ())
+        self._later(((looks.class_name(value), kind),) if is_user_class(kind) else ())
         return own is not None or bool(slots)
 
 
