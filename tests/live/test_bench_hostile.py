@@ -302,10 +302,18 @@ def tell(value):
 def lazy():
     import cmh_library.later
     return cmh_library.later.more()
+def counted():
+    import cmh_library.counting
+    return cmh_library.counting.first
 def read(value):
     return value * len(items)
 """
 _LATER = "made = []\ndef more():\n    made.append(1)\n    return len(made)\n"
+# The dataclass's methods are made of a text without a file.
+_COUNTING = (
+    "import dataclasses, itertools\nids = itertools.count()\n@dataclasses.dataclass\nclass Kept:\n"
+    "    value: int = 1\ndef number():\n    return next(ids)\nfirst = number() + Kept().value\n"
+)
 # Each notebook imports it for the first time.
 _IMPORTED = (
     "import sys\nlist(map(sys.modules.pop, [n for n in sys.modules if n.startswith('cmh_library')]))\n"
@@ -318,6 +326,10 @@ LIBRARIES = {
     "an object of a module": Case("n = cmh_library.keep(1)\ny = f(x)", _IMPORTED, "cmh_library.keep(1)"),
     "a closure": Case("n = cmh_library.again()\ny = f(x)", _IMPORTED, "cmh_library.again()"),
     "imported in the run": Case("n = cmh_library.lazy()\ny = f(x)", _IMPORTED, "cmh_library.lazy()"),
+    "counts when imported": Case("n = cmh_library.counted()\ny = f(x)", _IMPORTED, "cmh_library.counted()"),
+    "counts when the cell imports it": Case(
+        "import cmh_library.counting\nn = cmh_library.counting.first\ny = f(x)", _IMPORTED
+    ),
     "a callback of the user's that it holds": Case(
         "cmh_library.tell(1)\ny = f(x)",
         _IMPORTED + "def make():\n    hits = []\n    cmh_library.listeners.append(hits.append)\n"
@@ -535,9 +547,8 @@ def _library(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("site")
     (folder / "cmh_library").mkdir()
     (folder / "cmh_library" / "__init__.py").write_text(_LIBRARY)
-    (folder / "cmh_library" / "later.py").write_text(
-        "made = []\ndef more():\n    made.append(1)\n    return len(made)\n"
-    )
+    (folder / "cmh_library" / "later.py").write_text(_LATER)
+    (folder / "cmh_library" / "counting.py").write_text(_COUNTING)
     known = roots()
     monkeypatch.setattr(
         "compile_magic.run.files.roots", lambda: replace(known, packages=(*known.packages, str(folder)))

@@ -228,12 +228,23 @@ def is_asked_by_user() -> bool:
     frame = inspect.currentframe()
     while frame is not None:
         file = frame.f_code.co_filename
-        if is_user_file(file) or file == _run_of():
+        if is_users(frame) or file == _run_of():
             return True
         if _is_machinery(file) or _is_ours(file):
             return False
         frame = frame.f_back
     return False
+
+
+def is_users(frame: FrameType) -> bool:
+    """Return whether a frame runs code of the user's: a cell's, a file's, and what was made of a text for these."""
+    file = frame.f_code.co_filename
+    if not file.startswith("<") or not is_user_file(file):
+        return is_user_file(file)
+    # A cell, or what a library has made of a text, such as the methods of a dataclass.
+    module = sys.modules.get(str(frame.f_globals.get("__name__", "")))
+    where = getattr(module, "__file__", None)
+    return where is None or is_user_file(str(where))
 
 
 def run_of(frame: FrameType | None) -> FrameType | None:

@@ -23,9 +23,9 @@ from typing import Protocol
 from compile_magic.measure.state.cobjects import is_harmless
 from compile_magic.measure.state.cobjects import refusal
 from compile_magic.measure.state.effects import is_asked_by_user
+from compile_magic.measure.state.effects import is_users
 from compile_magic.measure.state.libraries import is_watched
 from compile_magic.measure.state.writes import UnrepeatableError
-from compile_magic.run.files import is_user_file
 
 # Looking for the functions of a code object takes Python tens of milliseconds. Code that is entered later than this is
 # all but surely made by the run.
@@ -129,11 +129,12 @@ class _Entered:
         """Refuse the next number of a counter that the caller names; what is asked for it can't be seen."""
         counters = self._watcher.counters
         name = next((name for name in code.co_names if name in counters), None) if counters else None
-        if name is not None:
+        # What counts while it is imported does so once.
+        if name is not None and is_asked_by_user():
             raise UnrepeatableError(LIBRARYS.format(counters[name]))
 
     def _first(self, frame: FrameType) -> None:
-        code, mine = frame.f_code, _is_users(frame)
+        code, mine = frame.f_code, is_users(frame)
         made = id(code) in self._made or code.co_name == _A_MODULE
         self._codes[id(code)] = (code, mine and bool(code.co_freevars) and not made)
         if not mine:
@@ -171,16 +172,9 @@ class _Entered:
         self._watcher.found_library(package)
 
     def _imported(self, frame: FrameType) -> None:
+        if frame.f_code.co_filename.startswith("<"):
+            # What a module runs of a text while it is imported: the methods of a dataclass.
+            return
         name = str(frame.f_globals.get("__name__", ""))
         if name.partition(".")[0] in self._libraries and vars(sys.modules.get(name, sys)) is frame.f_globals:
             self._watcher.found_module(name)
-
-
-def _is_users(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
-    if not file.startswith("<") or not is_user_file(file):
-        return is_user_file(file)
-    # A cell, or what a library has made of a text, such as the methods of a dataclass.
-    module = sys.modules.get(str(frame.f_globals.get("__name__", "")))
-    where = getattr(module, "__file__", None)
-    return where is None or is_user_file(str(where))
