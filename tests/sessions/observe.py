@@ -360,7 +360,7 @@ _LOGGERS = ("", "torch", "torch.__trace", "torch._dynamo", "torch._inductor", "t
 
 def process(shell: Any) -> dict[str, Any]:
     """Return the state of the process that a cell can change, and a magic may not."""
-    config = {k: str((v.user_override, v.default)) for k, v in torch._dynamo.config._config.items()}
+    config = {name: str(value) for name, value in torch._dynamo.config.get_config_copy().items()}
     return {
         "showwarning": _where(warnings.showwarning),
         "filters": [same_text(str(each)) for each in warnings.filters],
