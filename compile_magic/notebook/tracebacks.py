@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
+from itertools import groupby
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from types import CodeType
 from types import TracebackType
@@ -38,6 +41,9 @@ _PLUMBING = (
     "fx/graph_module.py",
     "fx/_lazy_graph_module.py",
 )
+# Whose a frame is: ours, the code's that FX has made of a graph, torch's plumbing, or the user's and his libraries'.
+_OURS, _GRAPHS, _TORCHS, _OTHERS = "ours", "a graph's", "torch's", "others'"
+_MADE = (_OURS, _GRAPHS)
 # A frame in the stack trace that a node of a graph carries.
 _TRACED = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>\S+)')
 # What torch says of an `assert` without a message that it made part of a graph.
@@ -91,17 +97,44 @@ def raised_in_graph(error: BaseException) -> bool:
 
 
 def clean_traceback(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the traceback without plumbing, with each part after a graph break joined to its function."""
+    """Return the traceback without plumbing, with each part after a graph break joined to its function.
+
+    One that hasn't passed us is that of a plain cell, torch's own frames with it.
+    """
     all_entries = entries(traceback)
-    around = zip([None, *all_entries], all_entries, [*all_entries[1:], None], strict=False)
-    kept = [entry for before, entry, after in around if not _is_plumbing(before, entry, after)]
-    if not kept or (kept == all_entries and not any(_is_changed(entry) for entry in kept)):
+    kinds = [
+        _kind(before, entry, after)
+        for before, entry, after in zip([None, *all_entries], all_entries, [*all_entries[1:], None], strict=False)
+    ]
+    if _OURS not in kinds:
         return traceback
-    return _chain(kept, _lines_in_graphs(all_entries, kept))
+    shown = list(_without_plumbing(all_entries, kinds))
+    kept, ours = [entry for entry, _ in shown], [is_ours for _, is_ours in shown]
+    if not kept or (kept == all_entries and not any(_is_changed(entry, is_ours=is_ours) for entry, is_ours in shown)):
+        return traceback
+    return _chain(kept, ours, _lines_in_graphs(all_entries, kept))
 
 
-def _is_changed(entry: TracebackType) -> bool:
-    return _is_continuation(entry) or not is_hashable(entry.tb_frame.f_code)
+def _without_plumbing(all_entries: list[TracebackType], kinds: list[str]) -> Iterator[tuple[TracebackType, bool]]:
+    """Yield what a plain cell shows, and whether it ran in what we compile.
+
+    Of torch's own frames these are those that lie between frames of the user's or a library's: what the user has
+    disabled or compiled himself runs through such frames in a plain cell, too.
+    """
+    pairs = zip(kinds, all_entries, strict=True)
+    runs = [(kind, [entry for _, entry in run]) for kind, run in groupby(pairs, itemgetter(0))]
+    inside, ours, before = False, False, ""
+    for (kind, run), after in zip(runs, [*(kind for kind, _ in runs[1:]), ""], strict=True):
+        inside = inside or kind == _OURS
+        between = before not in _MADE and after not in _MADE and (after or not inside)
+        ours = kind == _OURS or (ours and not (kind == _TORCHS and between))
+        if kind == _OTHERS or (kind == _TORCHS and between):
+            yield from ((entry, ours) for entry in run)
+        before = kind
+
+
+def _is_changed(entry: TracebackType, *, is_ours: bool) -> bool:
+    return (is_ours and _is_continuation(entry)) or not is_hashable(entry.tb_frame.f_code)
 
 
 def _is_continuation(entry: TracebackType) -> bool:
@@ -133,31 +166,30 @@ def _file(entry: TracebackType) -> str:
     return entry.tb_frame.f_code.co_filename
 
 
-def _is_plumbing(before: TracebackType | None, entry: TracebackType, after: TracebackType | None) -> bool:
+def _kind(before: TracebackType | None, entry: TracebackType, after: TracebackType | None) -> str:
     frame, file = entry.tb_frame, _file(entry)
     where = roots()
-    if file.startswith((where.tool, _GRAPH)) or (before is not None and _torch.is_enter(before.tb_frame.f_code)):
-        return True
+    if file.startswith(where.tool) or (before is not None and _torch.is_enter(before.tb_frame.f_code)):
+        return _OURS
+    if file.startswith(_GRAPH):
+        return _GRAPHS
     if after is not None and _file(after).startswith(where.tool) and frame.f_code.co_name == "_wrapped_call_impl":
         # The call of a module that is explained in place; inside ours it is called once more.
-        return True
+        return _OURS
     if not file.startswith(where.torch):
-        return False
+        return _OTHERS
     inside = Path(file).relative_to(where.torch).as_posix()
-    return inside.startswith(_PLUMBING) or _calls_a_wrapper(frame.f_locals.get("self"))
-
-
-def _calls_a_wrapper(owner: Any) -> bool:
     # torch.compile(module) is a module around the module: its call shows up as a second pair of call frames.
-    return _torch.is_compiled_module(owner)
+    plumbing = inside.startswith(_PLUMBING) or _torch.is_compiled_module(frame.f_locals.get("self"))
+    return _TORCHS if plumbing else _OTHERS
 
 
-def _chain(kept: list[TracebackType], lines: Mapping[int, int]) -> TracebackType | None:
+def _chain(kept: list[TracebackType], ours: list[bool], lines: Mapping[int, int]) -> TracebackType | None:
     result: TracebackType | None = None
     parts: list[TracebackType] = []
     for position in range(len(kept) - 1, -1, -1):
         parts.insert(0, kept[position])
-        if position and _resumes(kept[position], kept[position - 1]):
+        if position and ours[position] and _resumes(kept[position], kept[position - 1]):
             # The rest of the function ran in a frame of its own.
             continue
         line = lines.get(position + len(parts) - 1, parts[-1].tb_lineno)

@@ -170,6 +170,43 @@ def test_each_style_of_traceback_is_that_of_the_plain_cell(how: str) -> None:
     assert len({ran[2].partition("\n")[2] for ran in plain.cells}) > (how != "a group")
 
 
+_THROUGH_TORCH = """def f(x):
+    y = x + 1
+    print('k')
+    raise ValueError('v')
+own = torch.compile(f, backend='eager')
+full = torch.compile(f, backend='eager', fullgraph=True)
+wrong = torch.compile(lambda x: x @ torch.ones(4, 4), backend='eager')
+def outer(x):
+    return own(x) + 1
+@torch.compiler.disable
+def disabled(x):
+    raise KeyError('k')
+def calls(x):
+    return disabled(x + 1)
+def hooked(x):
+    x = x.clone().requires_grad_()
+    x.register_hook(disabled)
+    x.sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("cell", "line"),
+    [
+        *((f"{name}(x)", "-q") for name in ("own", "full", "wrong", "outer", "disabled", "calls", "hooked")),
+        ("calls(x)", "-q calls"),
+        ("own(x)", "-q calls"),
+    ],
+)
+def test_torchs_own_frames_are_those_of_the_plain_cell(cell: str, line: str) -> None:
+    """What the user has compiled or disabled himself shows the frames of torch's that it shows without us."""
+    plain, explained, _ = both(cell, setup=_THROUGH_TORCH, line=line)
+
+    assert explained.cells == plain.cells
+    assert "/torch/" in str(plain.cells)
+
+
 def test_a_watched_cell_raises_as_the_plain_cell(notebook: Any) -> None:
     """While compiles are watched, the user's compiled function raises what it raises otherwise."""
     notebook.ok(f"import torch\nx = torch.ones(3)\n{RAISES['from one that was never raised']}")
