@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from magics_shown import Shown
 
 from compile_magic import render
+from compile_magic.bench_model import BenchReport
 from compile_magic.report import Report
 from compile_magic.show.blocks import Bar
 from compile_magic.show.blocks import Block
@@ -20,9 +22,16 @@ from compile_magic.show.blocks import Table
 NOT_WORDS = {"key", "opened", "more", "whole", "tone", "url", "align", "code", "weight", "columns"}
 
 
+# What a bench adds to a check once the cell has run: its report stands above the cell's own output by then.
+ADDED = re.compile(r"(?:, after it as one run leaves it|; not compared with one run).*")
+
+
 def load(shown: Shown, folder: Path) -> Report:
-    """Return the report that the notebook saved."""
-    return shown.loads.from_json((folder / shown.file).read_text(encoding="utf-8"))
+    """Return the report that the notebook saved, as it was when it was shown."""
+    report = shown.loads.from_json((folder / shown.file).read_text(encoding="utf-8"))
+    if not isinstance(report, BenchReport):
+        return report
+    return replace(report, checks=tuple(replace(one, words=ADDED.sub("", one.words)) for one in report.checks))
 
 
 def unfolded_words(report: Report) -> list[str]:

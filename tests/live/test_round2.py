@@ -18,15 +18,13 @@ DRAWN_OTHERWISE = {"pub-numpy-random"}
 NEIGHBOURS = {f"{kind}: {name}": case for kind, cases in round2.NEIGHBOURS.items() for name, case in cases.items()}
 # A function that torch has inlined has no frame, and the report says so: see test_differences.py.
 TORCHS = {"error: an assertion, --cell"}
-# What is not mended yet: a warning of torch's about a draw in what the user has compiled.
-OPEN = {
-    "own compile: benched random",
-}
+# torch says once, while it compiles what the user has compiled, that a draw can't be traced: in a run of the bench.
+SAID_IN_A_RUN = {"own compile: benched random"}
 
 
 def _cases(names: Iterable[str]) -> list[Any]:
     marks = {
-        **dict.fromkeys(OPEN, pytest.mark.xfail(reason="open", strict=False)),
+        **dict.fromkeys(SAID_IN_A_RUN, pytest.mark.xfail(reason="a warning of torch's isn't said again", strict=True)),
         **dict.fromkeys(TORCHS, pytest.mark.xfail(reason="as torch.compile does it", strict=True)),
     }
     return [pytest.param(name, marks=marks.get(name, ())) for name in sorted(names)]
